@@ -1,0 +1,133 @@
+"""Tasks as frozen records: examples to learn from and to be tested on, and what a network must answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from mnemon.errors import UsageError
+
+
+class Kind(str, Enum):
+    """What the answer to an input is."""
+
+    CLASSIFICATION = "classification"
+    """A class; measured by accuracy in percent, the higher the better."""
+    REGRESSION = "regression"
+    """Numbers; measured by the mean squared error, the lower the better."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs and targets as whole tensors; a batch is a gather, a conversion and a transform.
+
+    `inputs` may be bytes (0 to 255), which a batch turns into floats from 0 to 1. Tasks that differ only by
+    their `transform` (such as a permutation of pixels) share the one tensor of inputs.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    transform: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.targets):
+            raise UsageError(f"There are {len(self.inputs)} inputs but {len(self.targets)} targets.")
+        if len(self.inputs) == 0:
+            raise UsageError("A set of examples is empty.")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def batch(self, index: Tensor | slice) -> tuple[Tensor, Tensor]:
+        """Return the examples at these places, ready for a network."""
+        inputs = self.inputs[index]
+        if inputs.dtype == torch.uint8:
+            inputs = inputs.to(torch.get_default_dtype()).div_(255)
+        if self.transform is not None:
+            inputs = self.transform(inputs)
+        return inputs, self.targets[index]
+
+    def to(self, device: torch.device | str) -> Examples:
+        """Return the same examples on another device."""
+        inputs, targets = self.inputs.to(device), self.targets.to(device)
+        return replace(self, inputs=inputs, targets=targets, transform=move_transform(self.transform, device))
+
+
+def move_transform(
+    transform: Callable[[Tensor], Tensor] | None, device: torch.device | str
+) -> Callable[[Tensor], Tensor] | None:
+    """Return the same transform on another device, where it holds anything that can be moved."""
+    return transform.to(device) if transform is not None and hasattr(transform, "to") else transform
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to learn. Targets are the task's own: class 0 is the first class *of this task*."""
+
+    name: str
+    train: Examples
+    test: Examples
+
+    def to(self, device: torch.device | str) -> Task:
+        """Return the same task on another device."""
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
+
+
+@dataclass(frozen=True)
+class TaskStream:
+    """The tasks of a benchmark in the order in which they are learned."""
+
+    name: str
+    kind: Kind
+    tasks: tuple[Task, ...]
+    input_shape: tuple[int, ...]
+    outputs_per_task: int
+    """Classes of a task, or numbers to predict."""
+
+    def __post_init__(self) -> None:
+        for task in self.tasks:
+            check_examples(task.train, self, f"task '{task.name}', training set")
+            check_examples(task.test, self, f"task '{task.name}', test set")
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def to(self, device: torch.device | str) -> TaskStream:
+        """Return the same stream on another device; what tasks share stays shared."""
+        moved: dict[int, Tensor] = {}
+
+        def move(tensor: Tensor) -> Tensor:
+            # Not setdefault, which would copy what is shared once per task and throw the copies away.
+            if id(tensor) not in moved:
+                moved[id(tensor)] = tensor.to(device)
+            return moved[id(tensor)]
+
+        def move_examples(e: Examples) -> Examples:
+            transform = move_transform(e.transform, device)
+            return replace(e, inputs=move(e.inputs), targets=move(e.targets), transform=transform)
+
+        tasks = (replace(t, train=move_examples(t.train), test=move_examples(t.test)) for t in self.tasks)
+        return replace(self, tasks=tuple(tasks))
+
+
+def check_examples(examples: Examples, stream: TaskStream, where: str) -> None:
+    """Refuse inputs of another shape than the stream's and labels out of range."""
+    shape = tuple(examples.inputs.shape[1:])
+    if shape != stream.input_shape:
+        raise UsageError(f"Inputs of {where} have shape {shape}; {stream.input_shape} is expected.")
+    if stream.kind is Kind.CLASSIFICATION:
+        low, high = int(examples.targets.min()), int(examples.targets.max())
+        if low < 0 or high >= stream.outputs_per_task:
+            raise UsageError(
+                f"Labels of {where} run from {low} to {high}; "
+                f"with {stream.outputs_per_task} classes they must lie in 0 to {stream.outputs_per_task - 1}."
+            )
+
+
+def names(tasks: Sequence[Task]) -> list[str]:
+    """Return the tasks' names in order."""
+    return [task.name for task in tasks]

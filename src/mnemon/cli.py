@@ -1,0 +1,250 @@
+"""The command line: it parses words and calls the library. Torch is imported only by the commands that train."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from cyclopts import App, CycloptsError, Parameter
+
+import mnemon
+from mnemon.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mnemon.experiments.run import RunConfig
+    from mnemon.results.record import RunRecord
+
+app = App(
+    name="mnemon",
+    help="Continual learning with task-conditioned hypernetworks: learn tasks one after another, remember them all.",
+    version=mnemon.__version__,
+    version_flags=["--version"],
+)
+
+
+def main(words: Sequence[str] | None = None) -> NoReturn:
+    """Run a command; a user's error is one line and exit code 2."""
+    from rich.console import Console
+
+    words = sys.argv[1:] if words is None else words
+    try:
+        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+    except (UsageError, CycloptsError) as error:
+        text = " ".join(str(error).split())
+        Console(stderr=True).print(f"mnemon: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:  # the reader (such as head) has gone
+        sys.stderr.close()
+        code = 0
+    sys.exit(code or 0)
+
+
+@app.command
+def run(
+    preset: str | None = None,
+    /,
+    *,
+    set_: Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")] = None,
+    seeds: int = 1,
+    seed: int = 0,
+    out: Path | None = None,
+    resume: Path | None = None,
+    data: Path | None = None,
+    device: str = "auto",
+    workers: int | None = None,
+    threads: int = 1,
+    quiet: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Learn the tasks of a preset one after another, and show what was remembered.
+
+    Ctrl-C saves and says how to go on; nothing is lost.
+
+    Parameters
+    ----------
+    preset
+        Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
+    set_
+        Change a setting: name=value, as often as you like. `mnemon settings` lists them.
+    seeds
+        Number of runs with different seeds, in parallel processes of one thread each.
+    seed
+        First seed.
+    out
+        New folder for the run. Default: runs/PRESET-TIME.
+    resume
+        Folder of a run (or of several seeds) to go on with.
+    data
+        Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache.
+    device
+        cpu, cuda, mps or auto.
+    workers
+        Processes at a time when there are several seeds. Default: the number of cores.
+    threads
+        Threads per process.
+    quiet
+        Show no progress.
+    """
+    for name, value in (("--seeds", seeds), ("--workers", workers or 1), ("--threads", threads)):
+        if value < 1:
+            raise UsageError(f"{name} must be at least 1, not {value}.")
+    if seed < 0:
+        raise UsageError(f"--seed must not be negative, not {seed}.")
+    if resume is not None and out is not None:
+        raise UsageError("--resume goes on in its own folder: leave out --out.")
+
+    from mnemon.experiments.preset import DEFAULT, load_preset
+    from mnemon.experiments.run import Place, pick_device, resolve
+    from mnemon.experiments.study import new_jobs, resumed_jobs
+
+    given = preset is not None or bool(set_) or resume is None
+    config = resolve(load_preset(preset or DEFAULT), set_ or ()) if given else None
+    pick_device(device)
+    place = Place(device, data, threads)
+    if resume is not None:
+        folder, jobs = resume, resumed_jobs(resume, config)
+    else:
+        assert config is not None
+        folder, jobs = new_jobs(config, range(seed, seed + seeds), out, place)
+    return _train(folder, jobs, place, workers, quiet)
+
+
+def _train(folder: Path, jobs: list, place: object, workers: int | None, quiet: bool) -> int:  # type: ignore[type-arg]
+    import os
+
+    from rich.console import Console
+
+    from mnemon.experiments.progress import Display
+    from mnemon.experiments.run import stop_on_signal
+    from mnemon.experiments.study import run_jobs
+    from mnemon.results.record import RunRecord, find_runs
+    from mnemon.training.trainer import Stopped
+
+    console = Console()
+    try:
+        with stop_on_signal() as should_stop, Display(jobs, console, quiet) as display:
+            run_jobs(jobs, place, min(workers or os.cpu_count() or 1, len(jobs)) or 1, display.on_event, should_stop)  # type: ignore[arg-type]
+    except Stopped:
+        console.print(f"Stopped; everything is saved. Go on with: mnemon run --resume {folder}", soft_wrap=True)
+        return 130
+    records = [RunRecord.read(path) for path in find_runs(folder)]
+    _show(records, console)
+    (folder / "summary.txt").write_text(_as_text(records))
+    console.print(f"Record: {folder}  (report: {folder / 'summary.txt'}; again: mnemon show {folder})", soft_wrap=True)
+    return 0
+
+
+def _show(records: list[RunRecord], console: Console) -> None:
+    from mnemon.results.tables import matrix_table, summary
+
+    console.print(summary(records))
+    if len(records) == 1:
+        console.print(matrix_table(records[0]))
+
+
+def _as_text(records: list[RunRecord]) -> str:
+    import io
+
+    from rich.console import Console
+
+    text = io.StringIO()
+    _show(records, Console(file=text, width=120))
+    return text.getvalue()
+
+
+@app.command
+def presets() -> None:
+    """List the presets: what each is, what it costs on one core, and the published number."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from mnemon.experiments.preset import DEFAULT, all_presets
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("preset", "what it is", "time per seed", "published"):
+        table.add_column(column, overflow="fold", no_wrap=column == "preset")
+    for p in all_presets():
+        table.add_row(p.name + (" (default)" if p.name == DEFAULT else ""), p.about, p.cost, p.published or "-")
+    Console().print(table)
+
+
+@app.command(name="settings")
+def show_settings(
+    preset: str | None = None,
+    /,
+    *,
+    set_: Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")] = None,
+) -> None:
+    """List every setting of a preset with its value and what it means.
+
+    Parameters
+    ----------
+    preset
+        Name of a preset. Default: split-digits.
+    set_
+        Change a setting, as in `mnemon run`.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from mnemon.config import setting_paths
+    from mnemon.experiments.preset import DEFAULT, load_preset
+    from mnemon.experiments.run import resolve, schema
+
+    values = resolve(load_preset(preset or DEFAULT), set_ or ()).plain()
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("setting", "value", "meaning"):
+        table.add_column(column, overflow="fold")
+    for section, cls in schema(values).items():
+        if "name" in values[section] and section in ("benchmark", "method"):
+            table.add_row(section, values[section]["name"], "")
+        for path, meaning in setting_paths(cls, f"{section}.").items():
+            value: object = values
+            for key in path.split("."):
+                value = value[key]  # type: ignore[index]
+            table.add_row(path, str(value), meaning)
+    Console().print(table)
+
+
+@app.command
+def show(run_: Annotated[Path, Parameter(name="RUN")], /) -> None:
+    """Show a run, or all seeds below a folder: tasks, metrics, accuracy matrix.
+
+    Parameters
+    ----------
+    run_
+        Folder of a run or of several seeds.
+    """
+    from rich.console import Console
+
+    from mnemon.results.record import RunRecord, find_runs
+
+    _show([RunRecord.read(path) for path in find_runs(run_)], Console())
+
+
+@app.command
+def data(*, data: Path | None = None) -> None:
+    """Show the data sets: present or not, where, verified or not, and how to get them.
+
+    Parameters
+    ----------
+    data
+        Folder to look in first. Default: the environment variable MNEMON_DATA, then the cache.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from mnemon.benchmarks.sources import status
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("data set", "state", "where", "how to get it"):
+        table.add_column(column, overflow="fold")
+    for s in status(data):
+        state = "missing" if not s.present else "verified" if s.verified else f"damaged: {s.problem}"
+        table.add_row(s.name, state, str(s.where or "-"), s.how)
+    Console().print(table)

@@ -1,0 +1,149 @@
+"""Settings: from TOML and `name=value` words to frozen dataclasses, with errors that name the setting."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import sys
+import textwrap
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from mnemon.errors import UsageError, suggest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Schema = Mapping[str, type]
+"""The sections of a config and the dataclass that each becomes."""
+
+
+def build(schema: Any, values: Mapping[str, Any], where: str) -> Any:
+    """Make a dataclass from plain values, checking every name and type; `where` is its section."""
+    hints = typing.get_type_hints(schema)
+    known = [f.name for f in dataclasses.fields(schema)]
+    for name in values:
+        if name not in known:
+            raise UsageError(f"Unknown setting '{where}.{name}'.{suggest(name, known)} Known: {', '.join(known)}.")
+    return schema(**{name: convert(hints[name], value, f"{where}.{name}") for name, value in values.items()})
+
+
+def convert(hint: Any, value: Any, where: str) -> Any:
+    """Turn a plain value into the type of a setting."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return build(hint, value, where)
+    if origin in (typing.Union, types.UnionType):
+        if value is None or value == "none":
+            return None
+        return convert(next(a for a in args if a is not type(None)), value, where)
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(convert(args[0], item, where) for item in value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        members = [str(m.value) for m in hint]
+        if value not in members:
+            hint_text = suggest(str(value), members)
+            raise UsageError(f"Unknown {where} '{value}'.{hint_text} Choose one of: {', '.join(members)}.")
+        return hint(value)
+    if origin is typing.Literal:
+        if value not in args:
+            raise UsageError(f"Unknown {where} '{value}'. Choose one of: {', '.join(map(str, args))}.")
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    raise UsageError(f"{where} must be {_in_words(hint)}, not {value!r}.")
+
+
+def _in_words(hint: Any) -> str:
+    if typing.get_origin(hint) is tuple:
+        return "a list such as [10, 10]"
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+    return names.get(hint, "a table of settings")
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """Turn a dataclass back into plain values that TOML can hold."""
+    return {f.name: _plain_value(getattr(config, f.name)) for f in dataclasses.fields(config)}
+
+
+def _plain_value(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return plain(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(value)
+    return "none" if value is None else value
+
+
+def parse_override(word: str) -> tuple[str, Any]:
+    """Split `name=value`; the value is read as TOML, or as a plain word."""
+    name, equals, text = word.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"--set takes name=value, not '{word}'.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    return name.strip().replace("-", "_"), value
+
+
+def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequence[str]) -> None:
+    """Set one value in nested tables; `name` may be any ending of a dotted path that fits only one setting."""
+    matches = [path for path in paths if path == name or path.endswith(f".{name}")]
+    if not matches:
+        endings = [*paths, *(path.rpartition(".")[2] for path in paths)]
+        raise UsageError(f"Unknown setting '{name}'.{suggest(name, endings)} `mnemon settings` lists them all.")
+    if len(matches) > 1:
+        raise UsageError(f"Setting '{name}' is not clear: say {' or '.join(matches)}.")
+    *tables, last = matches[0].split(".")
+    for table in tables:
+        values = values.setdefault(table, {})
+    values[last] = value
+
+
+def setting_paths(schema: Any, prefix: str = "") -> dict[str, str]:
+    """Return each setting's dotted path with the sentence that explains it."""
+    hints, found = typing.get_type_hints(schema), {}
+    sentences = explanations(schema)
+    for f in dataclasses.fields(schema):
+        if dataclasses.is_dataclass(hints[f.name]):
+            found |= setting_paths(hints[f.name], f"{prefix}{f.name}.")
+        else:
+            found[prefix + f.name] = sentences.get(f.name, "")
+    return found
+
+
+def explanations(schema: Any) -> dict[str, str]:
+    """Return the string literals that stand beneath the fields of a dataclass and its bases."""
+    found: dict[str, str] = {}
+    for cls in reversed(schema.__mro__[:-1]):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+        except OSError:  # source not at hand, as in some frozen applications
+            continue
+        body = typing.cast(ast.ClassDef, tree.body[0]).body
+        for item, following in zip(body, body[1:], strict=False):
+            if isinstance(item, ast.AnnAssign) and isinstance(following, ast.Expr):
+                found[ast.unparse(item.target)] = str(ast.literal_eval(following.value))
+    return found
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Name the settings in which two nested tables differ, with both values."""
+    found = []
+    for key in sorted({*one, *other}):
+        a, b = one.get(key), other.get(key)
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            found.append(f"{prefix}{key} ({a} and {b})")
+    return found

@@ -1,0 +1,39 @@
+"""What a user can get wrong, said in one line with the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class UsageError(Exception):
+    """Something that the user can put right: one line, exit code 2 on the command line."""
+
+
+class DataError(UsageError):
+    """A data set that is missing, damaged or not what its name says."""
+
+
+class CheckpointError(UsageError):
+    """A checkpoint or run folder that is missing, damaged, foreign or does not fit."""
+
+
+class TrainingError(UsageError):
+    """Training that cannot go on, such as a loss that is not a number."""
+
+
+def suggest(name: str, options: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" or nothing."""
+    close = difflib.get_close_matches(name, list(options), n=1, cutoff=0.55)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def choose(kind: str, name: str, options: Mapping[str, T]) -> T:
+    """Look a name up; a wrong one is answered with the nearest and with all names."""
+    if name in options:
+        return options[name]
+    hint = suggest(name, options)
+    raise UsageError(f"Unknown {kind} '{name}'.{hint} Choose one of: {', '.join(options)}.")

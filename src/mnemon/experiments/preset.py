@@ -1,0 +1,71 @@
+"""Named experiments: one TOML file each."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mnemon.errors import UsageError, choose
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent / "presets"
+DEFAULT = "split-digits"
+_FACTS = ("about", "cost", "published")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An experiment that can be run by its name."""
+
+    name: str
+    about: str
+    """What it is, in a sentence."""
+    cost: str
+    """Time per seed on one core of an ordinary machine."""
+    published: str
+    """The number of the paper, if there is one."""
+    values: dict[str, Any]
+    """Its settings: tables benchmark, target, method, optimizer, training."""
+
+
+def load_preset(name: str) -> Preset:
+    """Return a preset by its name, or from a TOML file by its path."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.exists():
+            raise UsageError(f"There is no preset file {path}.")
+        return _read(path)
+    return _read(choose("preset", name, {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}))
+
+
+def all_presets() -> list[Preset]:
+    """Return all presets in the order of their names."""
+    return [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
+
+
+def _read(path: Path) -> Preset:
+    try:
+        values = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The preset file {path} cannot be read: {error}.") from error
+    facts = {name: str(values.pop(name, "")) for name in _FACTS}
+    base = values.pop("like", None)
+    if base is not None:
+        values = _merged(load_preset(base).values, values)
+    return Preset(path.stem, values=values, **facts)
+
+
+def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return nested tables with some values replaced; a table with another `name` replaces the base's whole."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        same = isinstance(old, dict) and isinstance(value, dict) and value.get("name", old.get("name")) == old.get("name")
+        merged[key] = _merged(old, value) if same else value  # type: ignore[arg-type]
+    return merged

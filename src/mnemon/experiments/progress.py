@@ -1,0 +1,70 @@
+"""Live progress of one or several runs in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from mnemon.experiments.study import Event, Job
+
+
+class Display:
+    """A bar per run; without a terminal, a line per learned task."""
+
+    def __init__(self, jobs: Sequence[Job], console: Console, quiet: bool):
+        self.console, self.quiet = console, quiet
+        self.jobs = {job.number: job for job in jobs}
+        self.live = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("task {task.fields[number]}, step {task.fields[step]}"),
+            TextColumn("{task.fields[terms]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=quiet or not console.is_terminal,
+        )
+        self.bars: dict[int, TaskID] = {}
+        for job in jobs:
+            self.bars[job.number] = self.live.add_task(
+                f"seed {job.seed}", total=None, number="-", step="-", terms="waiting"
+            )
+
+    def __enter__(self) -> Display:
+        self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.live.stop()
+
+    def on_event(self, event: Event) -> None:
+        """Show an event."""
+        if self.quiet:
+            return
+        job = self.jobs[event.run]
+        steps = job.config.training.steps
+        if event.row is not None and not self.console.is_terminal:
+            own = event.row[event.task_id]
+            seen = [value for value in event.row[: event.task_id + 1] if value == value]
+            mean = sum(seen) / len(seen)
+            self.console.print(
+                f"seed {job.seed}  task {event.task_id + 1}/{event.n_tasks} learned: {own:.4g} on it, "
+                f"{mean:.4g} on average so far",
+                highlight=False,
+            )
+        done = event.task_id * steps + event.step if event.row is None else (event.task_id + 1) * steps
+        shown = "  ".join(f"{name} {value:.3g}" for name, value in event.terms.items()) or "tested"
+        self.live.update(
+            self.bars[event.run],
+            completed=done,
+            total=event.n_tasks * steps,
+            number=f"{event.task_id + 1}/{event.n_tasks}",
+            step=f"{event.step or steps}/{steps}",
+            terms=shown,
+        )

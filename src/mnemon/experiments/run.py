@@ -1,0 +1,268 @@
+"""One run: a config, a seed, a folder."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import platform
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import mnemon
+from mnemon import config as settings
+from mnemon.benchmarks.registry import BENCHMARKS
+from mnemon.benchmarks.task import Kind, TaskStream, names
+from mnemon.errors import CheckpointError, UsageError, choose
+from mnemon.experiments.preset import Preset
+from mnemon.learners import LEARNERS
+from mnemon.learners.base import AbstractLearner, Problem
+from mnemon.learners.optimizer import OptimizerConfig
+from mnemon.models import TargetConfig
+from mnemon.results.record import RECORD, RunRecord
+from mnemon.seeding import derive
+from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher
+
+REGISTRIES: dict[str, dict[str, Any]] = {
+    "benchmark": dict(BENCHMARKS),
+    "method": {name: learner.Config for name, learner in LEARNERS.items()},
+}
+"""Sections whose dataclass depends on their `name`."""
+FIXED = {"target": TargetConfig, "optimizer": OptimizerConfig, "training": TrainingConfig}
+SECTIONS = (*REGISTRIES, *FIXED)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides what a run does, except its seed."""
+
+    preset: str
+    published: str
+    benchmark_name: str
+    method_name: str
+    benchmark: Any
+    method: Any
+    target: TargetConfig
+    optimizer: OptimizerConfig
+    training: TrainingConfig
+
+    def plain(self) -> dict[str, Any]:
+        """Return all settings as tables, as a preset has them."""
+        tables = {section: settings.plain(getattr(self, section)) for section in SECTIONS}
+        for section in REGISTRIES:
+            tables[section] = {"name": getattr(self, f"{section}_name"), **tables[section]}
+        return {"preset": self.preset, "published": self.published, **tables}
+
+
+def schema(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the dataclass of each section for tables with these names."""
+    chosen = {s: choose(s, str(_table(values, s).get("name", "")), registry) for s, registry in REGISTRIES.items()}
+    return {**chosen, **FIXED}
+
+
+def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
+    """Apply `name=value` words to a preset and check everything."""
+    values = copy.deepcopy(preset.values)
+    for section in values:
+        choose("section", section, dict.fromkeys(SECTIONS))
+    words = [settings.parse_override(word) for word in overrides]
+    for name, value in words:
+        if (section := name.removesuffix(".name")) in REGISTRIES:
+            _change_name(values, section, str(value))
+    classes = schema(values)
+    paths = [path for s, cls in classes.items() for path in settings.setting_paths(cls, f"{s}.")]
+    for name, value in words:
+        if name.removesuffix(".name") not in REGISTRIES:
+            settings.apply_override(values, name, value, paths)
+    built = {}
+    for section, cls in classes.items():
+        table = {k: v for k, v in _table(values, section).items() if section in FIXED or k != "name"}
+        built[section] = settings.build(cls, table, section)
+    chosen = {f"{section}_name": values[section]["name"] for section in REGISTRIES}
+    # A published number belongs to the preset as it stands.
+    published = preset.published if not overrides else ""
+    return RunConfig(preset.name, published, **chosen, **built)
+
+
+def _table(values: dict[str, Any], section: str) -> dict[str, Any]:
+    table = values.get(section, {})
+    if not isinstance(table, dict):
+        raise UsageError(f"'{section}' must be a table of settings, not {table!r}.")
+    return table
+
+
+def _change_name(values: dict[str, Any], section: str, name: str) -> None:
+    """Take another method or benchmark; the preset's settings that it does not know are dropped."""
+    cls = choose(section, name, REGISTRIES[section])
+    known = {path.partition(".")[0] for path in settings.setting_paths(cls)}
+    old = _table(values, section)
+    kept = {k: v for k, v in old.items() if k in known and not (name == "finetuned-hypernet" and k == "beta")}
+    values[section] = {**kept, "name": name}
+
+
+def from_record(record: RunRecord) -> RunConfig:
+    """Return the config with which a run was begun."""
+    values = {k: v for k, v in record.config.items() if k in SECTIONS}
+    published = str(record.config.get("published", ""))
+    return resolve(Preset(record.preset, "", "", published, values))
+
+
+def pick_device(name: str) -> torch.device:
+    """Return a device by name; auto takes the best that is there."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device(next(d for d in ("cuda", "mps", "cpu") if there[d]))
+    kind, _, index = name.partition(":")
+    choose("device", kind, {**there, "auto": True})
+    if not there[kind] or (index and (not index.isdigit() or int(index) >= torch.cuda.device_count())):
+        raise UsageError(f"Device '{name}' is not available here. Choose one of: auto, {', '.join(d for d in there if there[d])}.")
+    return torch.device(name)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run computes and reads."""
+
+    device: str = "auto"
+    data: Path | None = None
+    threads: int = 1
+
+
+class _Recorder(Watcher):
+    """Keeps the run folder up to date and passes everything on."""
+
+    def __init__(self, record: RunRecord, folder: Path, also: Watcher):
+        self.record, self.folder, self.also = record, folder, also
+
+    def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
+        self.also.on_step(progress, terms)
+
+    def on_task_end(self, progress: Progress) -> None:
+        self.keep(progress)
+        self.also.on_task_end(progress)
+
+    def keep(self, progress: Progress) -> None:
+        r = self.record
+        r.matrix, r.untrained = progress.matrix, progress.untrained
+        r.losses, r.seconds = progress.losses, progress.seconds
+        r.finished = progress.task_id == len(r.task_names)
+        r.write(self.folder)
+
+
+def new_folder(folder: Path) -> Path:
+    """Make a folder for a run; one that exists is never touched."""
+    if folder.exists():
+        raise UsageError(f"{folder} exists already. Choose another --out, or go on with: mnemon run --resume {folder}")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"Could not make the folder {folder}: {error}.") from error
+    return folder
+
+
+def check(config: RunConfig, place: Place) -> None:
+    """Build everything once, so that what is wrong shows before anything is written."""
+    build_learner(config, config.benchmark.build(place.data, 0), 0)
+
+
+def execute(
+    config: RunConfig,
+    seed: int,
+    folder: Path,
+    place: Place,
+    watcher: Watcher | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> RunRecord:
+    """Run in a folder, from the start or from where it was left; return the finished record."""
+    torch.set_num_threads(place.threads)
+    device = pick_device(place.device)
+    stream = config.benchmark.build(place.data, seed).to(device)
+    learner = build_learner(config, stream, seed).to(device)
+    earlier = RunRecord.read(folder) if (folder / RECORD).exists() else None
+    record = earlier or _new_record(config, seed, stream, learner, device)
+    recorder = _Recorder(record, folder, watcher or Watcher())
+    trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop)
+    trainer.resume()
+    recorder.keep(trainer.progress)
+    trainer.run()
+    recorder.keep(trainer.progress)
+    return record
+
+
+def build_learner(config: RunConfig, stream: TaskStream, seed: int) -> AbstractLearner:
+    """Return the freshly initialised learner of a run."""
+    problem = Problem(
+        stream.kind,
+        len(stream),
+        stream.input_shape,
+        stream.outputs_per_task,
+        config.target,
+        config.optimizer,
+        config.training.label_smoothing,
+    )
+    torch.manual_seed(derive(seed, "weights"))
+    learner: Any = LEARNERS[config.method_name]
+    return learner(config.method, problem)
+
+
+def _new_record(
+    config: RunConfig, seed: int, stream: TaskStream, learner: AbstractLearner, device: torch.device
+) -> RunRecord:
+    counts = learner.counts()
+    return RunRecord(
+        preset=config.preset,
+        config=config.plain(),
+        seed=seed,
+        metric="accuracy" if stream.kind is Kind.CLASSIFICATION else "mse",
+        task_names=names(stream.tasks),
+        counts={**asdict(counts), "compression": counts.compression},
+        versions={
+            "mnemon": mnemon.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "system": f"{platform.system()} {platform.machine()}",
+            "device": str(device),
+        },
+        started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        published=config.published,
+    )
+
+
+def resume_config(folder: Path, given: RunConfig | None) -> tuple[RunConfig, int]:
+    """Return config and seed of a run folder; a config given beside it must be the same."""
+    record = RunRecord.read(folder)
+    config = from_record(record)
+    if given is not None:
+        compared = ({**c.plain(), "preset": "", "published": ""} for c in (given, config))
+        if different := settings.differences(*compared):
+            raise CheckpointError(
+                f"The run in {folder} was begun with other settings: {', '.join(different[:3])} "
+                "(given and begun with). Resume it without them, or start a new run."
+            )
+    return config, record.seed
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C (or SIGTERM) into a request to stop; a second one stops at once."""
+    asked = False
+
+    def handler(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -1,0 +1,84 @@
+r"""A hypernetwork is features of rows and one linear readout; the penalty lives on that split.
+
+$$\text{weights} = [h \; 1] \, R, \qquad h = \text{features}(\text{rows}(e)), \qquad R \in \mathbb{R}^{(k+1) \times \text{chunk}}$$
+
+One row gives `chunk` weights; the rows are joined and the tail beyond `size` is thrown away. The bias is the
+last row of the readout. `R` is stored features x outputs, which makes both the generation of weights and the
+products of the penalty run along contiguous memory (four times faster than the layout of `nn.Linear`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mnemon.errors import UsageError
+
+
+class AbstractHypernet(nn.Module, ABC):
+    """Maps task embeddings to the `size` weights of a target network."""
+
+    def __init__(
+        self,
+        size: int,
+        embedding_size: int,
+        row_width: int,
+        n_rows: int,
+        chunk: int,
+        hidden: Sequence[int],
+        activation: type[nn.Module],
+    ):
+        super().__init__()
+        if embedding_size < 1:
+            raise UsageError(f"hypernet.embedding_size must be at least 1, not {embedding_size}.")
+        if any(width < 1 for width in hidden):
+            raise UsageError(f"hypernet.hidden must hold widths of at least 1, not {list(hidden)}.")
+        self.size, self.embedding_size, self.n_rows, self.chunk = size, embedding_size, n_rows, chunk
+        widths = [row_width, *hidden]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.activation = activation()
+        self.width = widths[-1]
+        self.readout = nn.Parameter(torch.empty(self.width + 1, chunk))
+
+    @abstractmethod
+    def rows(self, embeddings: Tensor, row: Tensor) -> Tensor:
+        """Return the input row [n, row_width] for each pair of an embedding [n, e] and a row number [n]."""
+
+    def features(self, embeddings: Tensor, row: Tensor) -> Tensor:
+        """Return the features [n, width] for each pair of an embedding [n, e] and a row number [n]."""
+        h = self.rows(embeddings, row)
+        for layer in self.layers:
+            h = self.activation(layer(h))
+        return h
+
+    def task_features(self, embedding: Tensor) -> Tensor:
+        """Return the features [n_rows, width] of all rows of one task."""
+        row = torch.arange(self.n_rows, device=embedding.device)
+        return self.features(embedding.expand(self.n_rows, -1), row)
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """Return the flat weights [size] for one embedding [e]."""
+        return self.padded(embedding)[: self.size]
+
+    def padded(self, embedding: Tensor) -> Tensor:
+        """Return the flat weights with the unused tail of the last row, [n_rows * chunk].
+
+        `Target` ignores the tail; cutting it off here would cost the backward pass a copy of all weights.
+        """
+        return self.read(self.task_features(embedding)).flatten()
+
+    def read(self, features: Tensor) -> Tensor:
+        """Return the readout [n, chunk] of features [n, width]."""
+        return with_one(features) @ self.readout
+
+    def count(self) -> int:
+        """Return the number of trainable parameters, chunk embeddings included."""
+        return sum(p.numel() for p in self.parameters())
+
+
+def with_one(features: Tensor) -> Tensor:
+    """Append the constant feature 1, on which the readout's bias stands."""
+    return torch.cat([features, features.new_ones(len(features), 1)], dim=1)

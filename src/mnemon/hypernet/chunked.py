@@ -1,0 +1,38 @@
+"""A hypernetwork that is asked once per chunk of weights, each chunk with an embedding of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mnemon.errors import UsageError
+from mnemon.hypernet.base import AbstractHypernet
+
+
+class ChunkedHypernet(AbstractHypernet):
+    """A row is [task embedding ; chunk embedding]; all chunks of a task are one batch."""
+
+    def __init__(
+        self,
+        size: int,
+        embedding_size: int,
+        hidden: Sequence[int],
+        activation: type[nn.Module],
+        chunk: int,
+        chunk_embedding_size: int,
+    ):
+        if chunk < 1:
+            raise UsageError(f"hypernet.chunk must be at least 1, not {chunk}.")
+        if chunk_embedding_size < 1:
+            raise UsageError(f"hypernet.chunk_embedding_size must be at least 1, not {chunk_embedding_size}.")
+        n_rows = -(-size // chunk)
+        super().__init__(
+            size, embedding_size, embedding_size + chunk_embedding_size, n_rows, chunk, hidden, activation
+        )
+        self.chunk_embeddings = nn.Parameter(torch.empty(n_rows, chunk_embedding_size))
+
+    def rows(self, embeddings: Tensor, row: Tensor) -> Tensor:
+        """Join each task embedding with the embedding of its chunk."""
+        return torch.cat([embeddings, self.chunk_embeddings[row]], dim=1)

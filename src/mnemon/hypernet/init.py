@@ -1,0 +1,107 @@
+r"""Initial values of a hypernetwork: Xavier, as in the paper's experiments, or hyperfan.
+
+Hyperfan initialisation (Chang, Flokas & Lipson, 2020) gives the *generated* weights the variance that a plain
+network would start with, $v = 2 / \text{fan-in}$ for a rectifier and $1 / \text{fan-in}$ otherwise:
+
+- a full hypernetwork scales the readout tensor by tensor, $\mathrm{Var}(R) = v / \sum_k \mathrm{E}[h_k^2]$;
+- a chunked one shares its readout among all chunks, so the chunk embeddings carry the scale: the norm of
+  $c_i$ makes $\mathrm{Var}(R) (\lVert e \rVert^2 + \lVert c_i \rVert^2)$ the mean variance wanted in chunk i
+  (exact for a linear hypernetwork, a first-order account for a deeper one).
+
+Biases and other vectors have no fan-in: a full hypernetwork starts biases at 0 and scales (batch norm) at the
+module's own value; in a chunked one they share their chunk's scale. Random numbers come from torch's global generator.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+import torch
+from torch import Tensor, nn
+
+from mnemon.hypernet.base import AbstractHypernet
+from mnemon.hypernet.chunked import ChunkedHypernet
+from mnemon.hypernet.target import Slot, Target
+
+
+class Init(str, Enum):
+    """How a hypernetwork starts."""
+
+    XAVIER = "xavier"
+    """Xavier-uniform matrices, biases 0, chunk embeddings N(0, 1): the paper's experiments."""
+    HYPERFAN = "hyperfan"
+    """Generated weights start with the variance of a plainly initialised target."""
+
+
+def initialise(hypernet: AbstractHypernet, target: Target, init: Init) -> None:
+    """Set all parameters of a hypernetwork."""
+    for layer in hypernet.layers:
+        assert isinstance(layer, nn.Linear)
+        nn.init.xavier_uniform_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    nn.init.xavier_uniform_(hypernet.readout.data[:-1])
+    nn.init.zeros_(hypernet.readout.data[-1])
+    if isinstance(hypernet, ChunkedHypernet):
+        nn.init.normal_(hypernet.chunk_embeddings)
+    if init is Init.HYPERFAN:
+        scale = _scale_chunk_embeddings if isinstance(hypernet, ChunkedHypernet) else _scale_readout
+        scale(hypernet, target)  # type: ignore[arg-type]
+
+
+def new_embedding(size: int) -> Tensor:
+    """Draw a task embedding from N(0, 1)."""
+    return torch.randn(size)
+
+
+def wanted_variance(slot: Slot, module: nn.Module) -> float | None:
+    """Return the variance that a tensor of the target should start with; None if it has no fan-in."""
+    if len(slot.shape) < 2:
+        return None
+    gain = 2.0 if any(isinstance(m, nn.ReLU) for m in module.modules()) else 1.0
+    return gain / math.prod(slot.shape[1:])
+
+
+@torch.no_grad()
+def _scale_readout(hypernet: AbstractHypernet, target: Target) -> None:
+    embeddings = torch.randn(1024, hypernet.embedding_size, dtype=hypernet.readout.dtype)
+    h = hypernet.features(embeddings, torch.zeros(1024, dtype=torch.long))
+    power = float(h.square().sum(1).mean())
+    parameters = dict(target.module.named_parameters())
+    for slot in target.slots:
+        columns = hypernet.readout[:, slot.start : slot.stop]
+        variance = wanted_variance(slot, target.module)
+        columns.zero_()
+        if variance is not None:
+            columns[:-1].normal_(0.0, math.sqrt(variance / power))
+        elif not slot.name.endswith("bias"):
+            columns[-1] = parameters[slot.name].flatten()
+
+
+@torch.no_grad()
+def _scale_chunk_embeddings(hypernet: ChunkedHypernet, target: Target) -> None:
+    wanted = torch.full((hypernet.n_rows * hypernet.chunk,), math.nan)
+    for slot in target.slots:
+        variance = wanted_variance(slot, target.module)
+        if variance is not None:
+            wanted[slot.start : slot.stop] = variance
+    per_chunk = wanted.view(hypernet.n_rows, hypernet.chunk).nanmean(1)
+    per_chunk = torch.where(per_chunk.isnan(), per_chunk.nanmean(), per_chunk)  # chunks of vectors alone
+    task_power = float(hypernet.embedding_size)
+    # Half of the smallest variance comes from the task embedding, so that every chunk has room for its own.
+    unit = float(per_chunk.min()) / (2 * task_power)
+    gain = _feature_gain(hypernet)
+    hypernet.readout[:-1].normal_(0.0, math.sqrt(unit / gain))
+    power = (per_chunk / unit - task_power).to(hypernet.chunk_embeddings)
+    size = hypernet.chunk_embeddings.shape[1]
+    hypernet.chunk_embeddings.normal_()
+    hypernet.chunk_embeddings.mul_((power / size).sqrt()[:, None])
+
+
+def _feature_gain(hypernet: ChunkedHypernet) -> float:
+    """Return how much the feature layers change the power of a row of unit variance."""
+    width = hypernet.embedding_size + hypernet.chunk_embeddings.shape[1]
+    rows = h = torch.randn(1024, width, dtype=hypernet.readout.dtype)
+    for layer in hypernet.layers:
+        h = hypernet.activation(layer(h))
+    return float(h.square().sum() / rows.square().sum())

@@ -1,0 +1,74 @@
+"""Any `nn.Module` on weights that are given from outside."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from mnemon.errors import UsageError
+
+Buffers = dict[str, Tensor]
+
+
+class Slot(NamedTuple):
+    """A parameter of the module and its place in the flat vector of generated weights."""
+
+    name: str
+    shape: torch.Size
+    start: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + math.prod(self.shape)
+
+
+class Target(nn.Module):
+    """A module whose chosen parameters come as one flat vector, in the order of its parameters.
+
+    `generate` is a list of patterns over parameter names; what none of them matches stays as it came, frozen.
+    The module's own generated parameters are only a form for the shapes: they never train and are not counted.
+    """
+
+    def __init__(self, module: nn.Module, generate: Sequence[str] = ("*",)):
+        super().__init__()
+        self.module = module.requires_grad_(False)
+        self.slots: list[Slot] = []
+        start = 0
+        for name, parameter in module.named_parameters():
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in generate):
+                self.slots.append(Slot(name, parameter.shape, start))
+                start = self.slots[-1].stop
+        if not self.slots:
+            raise UsageError(f"No parameter of {type(module).__name__} matches {', '.join(generate)}.")
+        self.size = start
+        self._sizes = [slot.stop - slot.start for slot in self.slots]
+
+    def cut(self, weights: Tensor) -> dict[str, Tensor]:
+        """Cut a flat vector into the module's tensors; what lies beyond `size` is ignored."""
+        # One split: slicing tensor by tensor makes the backward pass write the whole vector once per slice.
+        parts = weights.split([*self._sizes, len(weights) - self.size])
+        return {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=False)}
+
+    def forward(self, weights: Tensor, *inputs: Tensor, buffers: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Run the module with these weights; in training mode the given buffers are updated in place."""
+        return functional_call(self.module, {**self.cut(weights), **(buffers or {})}, inputs)
+
+    def fresh_buffers(self) -> Buffers:
+        """Return a copy of the buffers as the module came with them: the start of every task."""
+        return {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+
+    def own_weights(self) -> Tensor:
+        """Return the module's own parameters as one flat vector."""
+        parameters = dict(self.module.named_parameters())
+        return torch.cat([parameters[slot.name].detach().flatten() for slot in self.slots])
+
+    def head_slots(self, outputs: int) -> list[Slot]:
+        """Return the slots of the last layer, one row per output; empty if the last layer has another form."""
+        prefix = self.slots[-1].name.rpartition(".")[0]
+        return [s for s in self.slots if s.name.rpartition(".")[0] == prefix and s.shape[:1] == (outputs,)]

@@ -1,0 +1,99 @@
+"""What the hypernetwork is compared with: no protection at all, and learners that need no protection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mnemon.learners.base import AbstractLearner, Batch, Counts, Problem, Terms
+
+
+class _PlainLearner(AbstractLearner):
+    """A network that is trained as usual."""
+
+    @dataclass(frozen=True)
+    class Config:
+        """No settings of its own."""
+
+    def __init__(self, config: Config, problem: Problem):
+        super().__init__(problem)
+        self.config = config
+
+    def _descend(self, loss: Tensor) -> Terms:
+        optimizer = self.optimizers["target"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return {"task_loss": loss.detach()}
+
+
+class FinetunedTarget(_PlainLearner):
+    """One network with a head per task, trained on the present task alone: it forgets freely."""
+
+    answers_unseen = True
+
+    def __init__(self, config: _PlainLearner.Config, problem: Problem):
+        super().__init__(config, problem)
+        self.network = problem.network(problem.n_tasks * problem.outputs_per_task)
+
+    def add_task(self) -> None:
+        """All heads are there from the start."""
+
+    def start_learning(self) -> None:
+        self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
+
+    def train_step(self, batch: Batch) -> Terms:
+        self.network.train()
+        return self._descend(self._loss(batch))
+
+    def _loss(self, batch: Batch) -> Tensor:
+        outputs = self.problem.own_outputs(self.network(batch.inputs), batch.task_id)
+        return self.problem.loss(outputs, batch.targets)
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor, task_id: int) -> Tensor:
+        self.network.eval()
+        return self.problem.own_outputs(self.network(inputs), task_id)
+
+    def counts(self) -> Counts:
+        size = sum(p.numel() for p in self.network.parameters())
+        return Counts(size, 0, size, self.problem.n_tasks)
+
+
+class Joint(FinetunedTarget):
+    """The same network, trained on the real data of all tasks so far, each task with equal weight: an upper bound."""
+
+    sees_past = True
+
+    def _loss(self, batch: Batch) -> Tensor:
+        parts = [batch, *batch.past]
+        return torch.stack([super(Joint, self)._loss(part) for part in parts]).mean()
+
+
+class FromScratch(_PlainLearner):
+    """A fresh network for every task, all of them kept: nothing is shared and nothing forgotten."""
+
+    def __init__(self, config: _PlainLearner.Config, problem: Problem):
+        super().__init__(config, problem)
+        self.networks = nn.ModuleList()
+
+    def add_task(self) -> None:
+        self.networks.append(self.problem.network(self.problem.outputs_per_task).to(self.device))
+
+    def start_learning(self) -> None:
+        self.optimizers = {"target": self.problem.optimizer.build(self.networks[-1].parameters())}
+
+    def train_step(self, batch: Batch) -> Terms:
+        network = self.networks[batch.task_id].train()
+        return self._descend(self.problem.loss(network(batch.inputs), batch.targets))
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor, task_id: int) -> Tensor:
+        return self.networks[task_id].eval()(inputs)
+
+    def counts(self) -> Counts:
+        with torch.device("meta"):
+            size = sum(p.numel() for p in self.problem.network(self.problem.outputs_per_task).parameters())
+        return Counts(0, size, size, self.problem.n_tasks)

@@ -1,0 +1,34 @@
+"""One set of a target's buffers (such as batch-norm statistics) for every task."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from mnemon.hypernet.target import Buffers, Target
+
+
+class TaskBuffers(nn.Module):
+    """Grows by a fresh set with every task; registered, so that the sets move and are saved with the learner."""
+
+    def __init__(self, target: Target):
+        super().__init__()
+        self._fresh = target.fresh_buffers()
+        self._n_tasks = 0
+
+    @property
+    def numel_per_task(self) -> int:
+        return sum(buffer.numel() for buffer in self._fresh.values())
+
+    def add(self, device: torch.device) -> None:
+        """Add a fresh set for a new task."""
+        for name, buffer in self._fresh.items():
+            self.register_buffer(_key(self._n_tasks, name), buffer.clone().to(device))
+        self._n_tasks += 1
+
+    def __getitem__(self, task_id: int) -> Buffers:
+        return {name: getattr(self, _key(task_id, name)) for name in self._fresh}
+
+
+def _key(task_id: int, name: str) -> str:
+    return f"{task_id}/{name}".replace(".", "/")  # a registered name must not hold a dot

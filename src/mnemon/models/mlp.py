@@ -1,0 +1,34 @@
+"""A plain multi-layer perceptron."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "elu": nn.ELU,
+    "sigmoid": nn.Sigmoid,
+    "tanh": nn.Tanh,
+}
+
+
+class MLP(nn.Module):
+    """Linear layers with an activation between them; inputs of any shape are flattened."""
+
+    def __init__(
+        self, input_shape: Sequence[int], hidden: Sequence[int], outputs: int, activation: type[nn.Module]
+    ):
+        super().__init__()
+        widths = [math.prod(input_shape), *hidden, outputs]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.activation = activation()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs [n, ...] to outputs [n, outputs]."""
+        x = x.flatten(1)
+        for layer in self.layers[:-1]:
+            x = self.activation(layer(x))
+        return self.layers[-1](x)

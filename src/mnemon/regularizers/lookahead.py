@@ -1,0 +1,151 @@
+r"""Where the penalty is measured: $\Theta_h + \Delta\Theta_h$, the step that the task gradient alone would cause.
+
+The step is taken by a twin of the optimizer: of the same class, with the same settings and state, on copies of
+the parameters. So it is the step that any torch optimizer really takes, with momentum, weight decay and all, and
+the real state stays untouched.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+Penalty = Callable[[Any], Tensor]
+"""A number that depends on the parameters of a module."""
+
+
+class LookaheadMode(str, Enum):
+    """Where the drift of the generated weights is measured."""
+
+    CONSTANT = "constant"
+    """At the parameters after the step that the task gradient alone would cause; the paper's choice."""
+    OFF = "off"
+    """At the present parameters."""
+    DIFFERENTIATED = "differentiated"
+    """As constant, and the gradient also flows back through that step (second order, slower)."""
+
+
+class AbstractLookahead(ABC):
+    """Adds the gradient of a penalty to the task gradient, before the one real step of the optimizer."""
+
+    second_order = False
+    """Whether the task gradients have to be taken with `create_graph`."""
+
+    def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer):
+        self.module, self.optimizer = module, optimizer
+        self.real = list(module.parameters())
+
+    def add_gradient(self, penalty: Penalty, task_gradients: Sequence[Tensor], others: Sequence[Tensor] = ()) -> Tensor:
+        """Add the penalty's gradient to `.grad` of the module's parameters and set that of others; return its value.
+
+        `.grad` holds the task gradient when this is called.
+        """
+        value, at = self.measure(penalty, task_gradients)
+        gradients = torch.autograd.grad(value, [*at, *others])
+        torch._foreach_add_([p.grad for p in self.real], list(gradients[: len(at)]))
+        for tensor, gradient in zip(others, gradients[len(at) :], strict=True):
+            tensor.grad = gradient
+        return value.detach()
+
+    @abstractmethod
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Return the penalty and the tensors whose gradients are to be added to the parameters'."""
+
+
+class NoLookahead(AbstractLookahead):
+    """The penalty at the present parameters."""
+
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Take the penalty where the module stands."""
+        return penalty(self.module), self.real
+
+
+class ConstantLookahead(AbstractLookahead):
+    """The penalty after the step, with the step taken as a constant."""
+
+    def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer):
+        super().__init__(module, optimizer)
+        self.moved = copy.deepcopy(module)
+        self.copies = list(self.moved.parameters())
+        self.twin = _twin(optimizer, self.real, self.copies)
+
+    def step(self) -> nn.Module:
+        """Return the copy of the module, moved to where the present `.grad` leads."""
+        with torch.no_grad():
+            torch._foreach_copy_(self.copies, self.real)
+        for real, moved in zip(self.real, self.copies, strict=True):
+            moved.grad = real.grad
+            _copy_state(self.optimizer.state[real], self.twin.state[moved])
+        for mine, other in zip(self.twin.param_groups, self.optimizer.param_groups, strict=True):
+            mine.update({key: value for key, value in other.items() if key != "params"})
+        self.twin.step()
+        for moved in self.copies:
+            moved.grad = None
+        return self.moved
+
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Take the penalty at the moved copy."""
+        return penalty(self.step()), self.copies
+
+
+class DifferentiatedLookahead(AbstractLookahead):
+    """The penalty after the step, as a function of the parameters from which the step starts."""
+
+    second_order = True
+
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Take the penalty at parameters that carry the graph of the step."""
+        moved = [p.clone() for p in self.real]
+        twin = _twin(self.optimizer, self.real, moved)
+        twin.defaults["differentiable"] = True
+        for group in twin.param_groups:
+            group.update({"differentiable": True, "foreach": False, "fused": None})
+        for tensor, gradient in zip(moved, task_gradients, strict=True):
+            # Where the gradient is 0 the root in Adam has no derivative: nothing flows back there.
+            tensor.grad = torch.where(gradient == 0, gradient.detach(), gradient)
+        twin.step()
+        names = [f"module.{name}" for name, _ in self.module.named_parameters()]
+        at_moved = dict(zip(names, moved, strict=True))
+        return functional_call(_Apply(self.module), at_moved, (penalty,)), self.real
+
+
+LOOKAHEADS: dict[LookaheadMode, type[AbstractLookahead]] = {
+    LookaheadMode.CONSTANT: ConstantLookahead,
+    LookaheadMode.OFF: NoLookahead,
+    LookaheadMode.DIFFERENTIATED: DifferentiatedLookahead,
+}
+
+
+class _Apply(nn.Module):
+    """Lets `functional_call` swap a module's parameters while any function of the module runs."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, function: Penalty) -> Tensor:
+        return function(self.module)
+
+
+def _twin(
+    optimizer: torch.optim.Optimizer, real: Sequence[Tensor], copies: Sequence[Tensor]
+) -> torch.optim.Optimizer:
+    memo: dict[int, Any] = {id(r): c for r, c in zip(real, copies, strict=True)}
+    return copy.deepcopy(optimizer, memo)
+
+
+def _copy_state(source: dict[str, Any], to: dict[str, Any]) -> None:
+    if not source:
+        to.clear()
+    for key, value in source.items():
+        if isinstance(value, Tensor) and isinstance(to.get(key), Tensor):
+            to[key].copy_(value)
+        else:
+            to[key] = value.clone() if isinstance(value, Tensor) else value

@@ -1,0 +1,128 @@
+"""A run folder: what was run and what came out, as TOML and JSON that any program can read.
+
+    config.toml     every setting, resolved
+    record.json     versions, seed, counts, accuracy matrix, metrics, times
+    losses.jsonl    the loss terms, one line every so many steps
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mnemon.errors import UsageError
+from mnemon.results.metrics import AccuracyMatrix
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FORMAT = 1
+CONFIG, RECORD, LOSSES = "config.toml", "record.json", "losses.jsonl"
+
+
+@dataclass
+class RunRecord:
+    """Everything that a run leaves behind, without its weights."""
+
+    preset: str
+    config: dict[str, Any]
+    seed: int
+    metric: str
+    """accuracy (percent) or mse."""
+    task_names: list[str]
+    counts: dict[str, float]
+    versions: dict[str, str]
+    started: str
+    matrix: list[list[float]] = field(default_factory=list)
+    untrained: list[float] = field(default_factory=list)
+    losses: list[dict[str, float]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    finished: bool = False
+    published: str = ""
+    format: int = FORMAT
+
+    @property
+    def accuracy(self) -> AccuracyMatrix:
+        """The accuracy matrix with its metrics."""
+        return AccuracyMatrix(self.matrix, self.untrained, len(self.task_names))
+
+    def write(self, folder: Path) -> None:
+        """Write the folder's files, each aside and then renamed."""
+        import tomli_w
+
+        facts = asdict(self)
+        config, losses = facts.pop("config"), facts.pop("losses")
+        metrics = self.accuracy.metrics
+        facts["metrics"] = {name: metric.value for name, metric in metrics.items()}
+        facts["missing"] = {name: metric.reason for name, metric in metrics.items() if metric.reason}
+        _replace(folder / CONFIG, tomli_w.dumps(config))
+        _replace(folder / LOSSES, "".join(json.dumps(line) + "\n" for line in losses))
+        _replace(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
+
+    @classmethod
+    def read(cls, folder: Path) -> RunRecord:
+        """Read a run folder."""
+        try:
+            facts = json.loads((folder / RECORD).read_text())
+            config = tomllib.loads((folder / CONFIG).read_text())
+            losses = [json.loads(line) for line in (folder / LOSSES).read_text().splitlines()]
+        except FileNotFoundError as error:
+            raise UsageError(f"{folder} is not a run folder: {Path(error.filename).name} is missing.") from error
+        except (ValueError, OSError) as error:
+            raise UsageError(f"The record in {folder} is damaged: {error}.") from error
+        if not isinstance(facts, dict) or facts.get("format", 0) > FORMAT:
+            raise UsageError(f"The record in {folder} was written by a newer mnemon; this one reads format {FORMAT}.")
+        for derived in ("metrics", "missing"):
+            facts.pop(derived, None)
+        facts["matrix"] = [_with_nan(row) for row in facts["matrix"]]
+        facts["untrained"] = _with_nan(facts["untrained"])
+        return cls(config=config, losses=losses, **facts)
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Return the run folders at or below a folder, in order of their names."""
+    if not folder.exists():
+        raise UsageError(f"There is no folder {folder}.")
+    if (folder / RECORD).exists():
+        return [folder]
+    runs = sorted((path.parent for path in folder.rglob(RECORD)), key=_natural)
+    if not runs:
+        raise UsageError(f"{folder} holds no run: there is no {RECORD} in it or below it.")
+    return runs
+
+
+def _natural(path: Path) -> tuple[object, ...]:
+    digits = path.name.rpartition("-")[2]
+    return (str(path.parent), path.name.rpartition("-")[0], int(digits) if digits.isdigit() else -1, path.name)
+
+
+def _replace(path: Path, text: str) -> None:
+    aside = path.with_name(path.name + ".new")
+    try:
+        aside.write_text(text)
+        os.replace(aside, path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise UsageError(f"Could not write {path}: {error}.") from error
+
+
+def _without_nan(value: Any) -> Any:
+    """Turn NaN into null: JSON knows no NaN."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {k: _without_nan(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(v) for v in value]
+    return value
+
+
+def _with_nan(row: list[float | None]) -> list[float]:
+    return [math.nan if value is None else value for value in row]

@@ -1,0 +1,129 @@
+"""What a run or a study came to, as tables for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mnemon.errors import UsageError
+from mnemon.results.metrics import METRICS, mean_and_sem
+from mnemon.results.record import RunRecord
+
+MOST_TASKS = 12
+"""Tasks shown in full; of longer streams the first and last are shown."""
+
+
+def summary(records: Sequence[RunRecord]) -> RenderableType:
+    """Show the runs of one experiment: tasks, metrics, counts, times."""
+    first = records[0]
+    for r in records:
+        if r.preset != first.preset or r.task_names != first.task_names:
+            raise UsageError(f"The runs are of different experiments ({first.preset} and {r.preset}): show them one by one.")
+    parts: list[RenderableType] = [_title(records), _task_table(records), _metric_lines(records)]
+    return Group(*parts, _facts(records))
+
+
+def matrix_table(record: RunRecord) -> Table:
+    """Show the accuracy matrix of one run: a row per task learned, a column per task tested."""
+    table = Table(title=f"{_unit(record)} on each task (columns) after each task (rows), seed {record.seed}", title_justify="left")
+    shown = _shown(len(record.task_names))
+    table.add_column("after")
+    for j in shown:
+        table.add_column(str(j + 1), justify="right")
+    for i in (i for i in shown if i < len(record.matrix)):
+        table.add_row(str(i + 1), *(_number(record.matrix[i][j], record) for j in shown))
+    return table
+
+
+def _shown(n: int) -> list[int]:
+    if n <= MOST_TASKS:
+        return list(range(n))
+    half = MOST_TASKS // 2
+    return [*range(half), *range(n - half, n)]
+
+
+def _unit(record: RunRecord) -> str:
+    return "Accuracy (%)" if record.metric == "accuracy" else "Mean squared error"
+
+
+def _number(value: float, record: RunRecord) -> str:
+    if math.isnan(value):
+        return "·"
+    return f"{value:.2f}" if record.metric == "accuracy" else f"{value:.4f}"
+
+
+def spread(values: Iterable[float], record: RunRecord) -> str:
+    """Show mean ± standard error of the mean, in the unit of a record."""
+    mean, sem = mean_and_sem(list(values))
+    return _number(mean, record) + ("" if math.isnan(sem) else f" ± {_number(sem, record)}")
+
+
+def _title(records: Sequence[RunRecord]) -> Text:
+    first = records[0]
+    seeds = f"seed {first.seed}" if len(records) == 1 else f"{len(records)} seeds, mean ± SEM"
+    method = first.config.get("method", {}).get("name", "")
+    text = Text(f"\n{first.preset}", style="bold")
+    text.append(f"  {method}, {seeds}", style="")
+    unfinished = [r for r in records if not r.finished]
+    if unfinished:
+        text.append(f"  ({len(unfinished)} not finished)", style="yellow")
+    return text
+
+
+def _task_table(records: Sequence[RunRecord]) -> Table:
+    first = records[0]
+    table = Table()
+    for column, justify in (("task", "left"), ("right after", "right"), ("at the end", "right"), ("change", "right")):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    matrices = [r.accuracy.values for r in records]
+    shown = _shown(len(first.task_names))
+    for place, j in enumerate(shown):
+        if place and j != shown[place - 1] + 1:
+            table.add_row("…", "…", "…", "…")
+        during, final = [m[j, j] for m in matrices], [m[-1, j] for m in matrices]
+        change = [b - a for a, b in zip(during, final, strict=True)]
+        name = f"{j + 1}: {first.task_names[j]}"
+        table.add_row(name, spread(during, first), spread(final, first), spread(change, first))
+    metrics = [r.accuracy for r in records]
+    during, final = [m.during.value for m in metrics], [m.final.value for m in metrics]
+    table.add_section()
+    table.add_row(
+        "mean", spread(during, first), spread(final, first),
+        spread([b - a for a, b in zip(during, final, strict=True)], first), style="bold",
+    )  # fmt: skip
+    table.title = f"{_unit(first)} on each task"
+    table.title_justify = "left"
+    return table
+
+
+def _metric_lines(records: Sequence[RunRecord]) -> Text:
+    first, lines = records[0], []
+    for name in METRICS:
+        metrics = [r.accuracy.metrics[name] for r in records]
+        reason = next((m.reason for m in metrics if m.reason), "")
+        value = f"none: {reason}" if reason else spread((m.value for m in metrics), first)
+        lines.append(f"{name:22}{value}")
+    if first.published:
+        lines.append(f"{'published':22}{first.published}")
+    return Text("\n".join(lines))
+
+
+def _facts(records: Sequence[RunRecord]) -> Text:
+    first = records[0]
+    c = first.counts
+    per_task = f" + {int(c['n_tasks'])} × {int(c['per_task']):,}" if c["per_task"] else ""
+    lines = [
+        f"parameters   {int(c['learned']):,}{per_task} for a target of {int(c['target']):,}; compression {c['compression']:.3f}",
+    ]
+    train = [r.seconds.get("train", math.nan) for r in records]
+    test = [r.seconds.get("test", math.nan) for r in records]
+    lines.append(f"time         {_mean(train):.1f} s training, {_mean(test):.1f} s testing per seed")
+    return Text("\n".join(lines))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return mean_and_sem(values)[0]

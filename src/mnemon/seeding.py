@@ -1,0 +1,19 @@
+"""Random numbers as a function of what they are for, so that nothing depends on what was drawn before."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+PURPOSES = ("weights", "batches", "step", "permutation", "toy", "replay")
+
+
+def derive(seed: int, purpose: str, *where: int) -> int:
+    """Return a 63-bit seed for one purpose and place, spread by numpy's SeedSequence."""
+    words = np.random.SeedSequence([seed, PURPOSES.index(purpose), *where]).generate_state(1, np.uint64)
+    return int(words[0] >> np.uint64(1))
+
+
+def generator(seed: int, purpose: str, *where: int) -> torch.Generator:
+    """Return a CPU generator for one purpose and place."""
+    return torch.Generator().manual_seed(derive(seed, purpose, *where))

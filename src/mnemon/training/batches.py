@@ -1,0 +1,54 @@
+"""Batches as a function of seed, task and step: a run that is stopped and resumed sees the same ones."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mnemon.benchmarks.task import Examples, Task
+from mnemon.learners.base import Batch
+from mnemon.seeding import generator
+
+
+class Shuffled:
+    """An endless stream of examples: pass after pass over a set, each in a new order."""
+
+    def __init__(self, examples: Examples, seed: int, purpose: str, task_id: int):
+        self.examples, self._where = examples, (seed, purpose, task_id)
+        self._orders: dict[int, Tensor] = {}
+
+    def take(self, start: int, count: int) -> tuple[Tensor, Tensor]:
+        """Return the examples at places start to start + count of the stream."""
+        n = len(self.examples)
+        parts = []
+        while count:
+            turn, offset = divmod(start, n)
+            part = self._order(turn)[offset : offset + count]
+            parts.append(part)
+            start, count = start + len(part), count - len(part)
+        return self.examples.batch(torch.cat(parts) if len(parts) > 1 else parts[0])
+
+    def _order(self, turn: int) -> Tensor:
+        if turn not in self._orders:
+            order = torch.randperm(len(self.examples), generator=generator(*self._where, turn))
+            # A batch may reach over the end of a pass, so the pass before is still needed.
+            self._orders = {t: o for t, o in self._orders.items() if t == turn - 1}
+            self._orders[turn] = order.to(self.examples.inputs.device)
+        return self._orders[turn]
+
+
+class Batches:
+    """The batches of one task."""
+
+    def __init__(self, tasks: tuple[Task, ...], task_id: int, batch_size: int, seed: int, with_past: bool):
+        self.task_id, self.batch_size = task_id, batch_size
+        self.present = Shuffled(tasks[task_id].train, seed, "batches", task_id)
+        past = range(task_id) if with_past else ()
+        self.past = [Shuffled(tasks[t].train, seed, "replay", task_id * len(tasks) + t) for t in past]
+
+    def __getitem__(self, step: int) -> Batch:
+        """Return the batch of a step; each earlier task has an even share of a second batch."""
+        inputs, targets = self.present.take(step * self.batch_size, self.batch_size)
+        share = max(1, self.batch_size // max(1, len(self.past)))
+        past = tuple(Batch(t, *s.take(step * share, share)) for t, s in enumerate(self.past))
+        return Batch(self.task_id, inputs, targets, past)

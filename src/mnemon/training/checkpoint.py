@@ -1,0 +1,63 @@
+"""One file that holds all that a run needs to go on: safetensors, with the facts as JSON in its header.
+
+Written aside and renamed, so that at any moment there is one whole checkpoint or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from mnemon.errors import CheckpointError
+
+FILE = "checkpoint.safetensors"
+FORMAT = 1
+
+
+def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Replace the folder's checkpoint; if that fails, the earlier one stays."""
+    aside = folder / f"{FILE}.new"
+    header = {"mnemon": json.dumps({"format": FORMAT, **facts})}
+    try:
+        # Clones: safetensors refuses tensors that share memory.
+        save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, aside, metadata=header)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(aside, folder / FILE)
+    except (OSError, SafetensorError) as error:
+        aside.unlink(missing_ok=True)
+        raise CheckpointError(
+            f"Could not save the checkpoint in {folder}: {error}. The last good one is kept; "
+            "free some space and resume."
+        ) from error
+
+
+def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the facts of a folder's checkpoint."""
+    path = folder / FILE
+    if not path.exists():
+        raise CheckpointError(f"There is no checkpoint in {folder} ({FILE} is missing).")
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = (file.metadata() or {}).get("mnemon")
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}.") from error
+    if header is None:
+        raise CheckpointError(f"{path} was not written by mnemon: its header holds no facts of a run.")
+    facts = json.loads(header)
+    if facts.get("format") != FORMAT:
+        raise CheckpointError(f"{path} has format {facts.get('format')}; this version reads format {FORMAT}.")
+    return tensors, facts
+
+
+def to_device(tensors: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """Return the tensors on a device."""
+    return {key: tensor.to(device) for key, tensor in tensors.items()}

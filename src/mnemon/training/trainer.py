@@ -1,0 +1,208 @@
+"""The one loop: learn the tasks of a stream one after another, measure after each, and be able to stop anywhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mnemon.benchmarks.task import TaskStream
+from mnemon.config import differences
+from mnemon.errors import CheckpointError, TrainingError, UsageError
+from mnemon.learners.base import AbstractLearner
+from mnemon.seeding import derive
+from mnemon.training import checkpoint
+from mnemon.training.batches import Batches
+from mnemon.training.evaluator import evaluate_all
+
+
+class MatrixRows(str, Enum):
+    """How much of the accuracy matrix is measured."""
+
+    FULL = "full"
+    """After every task, all tasks so far."""
+    DIAGONAL = "diagonal"
+    """After every task only that task, and all tasks at the end: cheaper for hundreds of tasks."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How long and on what a task is trained."""
+
+    steps: int = 2000
+    """Optimizer steps per task."""
+    batch_size: int = 128
+    """Examples per step."""
+    label_smoothing: float = 0.0
+    """Probability taken from the true class and spread over the task's other classes (the paper's 0.95 is 0.05)."""
+    matrix: MatrixRows = MatrixRows.FULL
+    """Tests after a task: full (all tasks so far) or diagonal (that task; all at the end)."""
+    log_every: int = 50
+    """Steps between two entries of the loss curves."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between two checkpoints within a task; at the end of a task there is always one."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "log_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"training.{name} must be at least 1, not {getattr(self, name)}.")
+        if not 0 <= self.label_smoothing < 1:
+            raise UsageError(f"training.label_smoothing must lie in 0 to 1, not {self.label_smoothing}.")
+        if self.checkpoint_seconds < 0:
+            raise UsageError(f"training.checkpoint_seconds must not be negative, not {self.checkpoint_seconds}.")
+
+
+class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop, and its state is saved)
+    """Training was asked to stop; the checkpoint holds everything."""
+
+
+@dataclass
+class Progress:
+    """How far a run is: what a checkpoint holds beside the learner."""
+
+    task_id: int = 0
+    step: int = 0
+    """Steps done in this task; 0 before it has begun."""
+    matrix: list[list[float]] = field(default_factory=list)
+    untrained: list[float] = field(default_factory=list)
+    """What the untrained learner scores on each task, where that is defined."""
+    losses: list[dict[str, float]] = field(default_factory=list)
+    """One entry every `log_every` steps."""
+    seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "test": 0.0})
+
+
+class Watcher:
+    """Sees what the trainer does; does nothing by itself."""
+
+    def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
+        """Called after every step."""
+
+    def on_task_end(self, progress: Progress) -> None:
+        """Called when a task was learned and tested."""
+
+
+class Trainer:
+    """Trains a learner on a stream, from the start or from the folder's checkpoint.
+
+    `identity` is what must be the same when a run is resumed: its settings.
+    """
+
+    def __init__(
+        self,
+        learner: AbstractLearner,
+        stream: TaskStream,
+        config: TrainingConfig,
+        seed: int,
+        folder: Path | None = None,
+        identity: dict[str, Any] | None = None,
+        watcher: Watcher | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ):
+        self.learner, self.stream, self.config, self.seed = learner, stream, config, seed
+        self.folder, self.watcher, self.should_stop = folder, watcher or Watcher(), should_stop
+        self.identity = identity or {}
+        self.progress = Progress()
+        self._last_save = time.monotonic()
+
+    def run(self) -> Progress:
+        """Learn all tasks that are left."""
+        progress = self.progress
+        if not progress.untrained:
+            progress.untrained = evaluate_all(self.learner, self.stream)
+        while progress.task_id < len(self.stream):
+            self._learn_task()
+            self._test_task()
+            progress.task_id, progress.step = progress.task_id + 1, 0
+            self.save()
+            self.watcher.on_task_end(progress)
+        return progress
+
+    def _learn_task(self) -> None:
+        progress, task_id = self.progress, self.progress.task_id
+        learner, config = self.learner, self.config
+        batches = Batches(self.stream.tasks, task_id, config.batch_size, self.seed, learner.sees_past)
+        if progress.step == 0:
+            self._seed(task_id, 0)
+            learner.begin_task(task_id)
+        while progress.step < config.steps:
+            started = time.perf_counter()
+            self._seed(task_id, progress.step + 1)
+            terms = {k: float(v) for k, v in learner.train_step(batches[progress.step]).items()}
+            self._check(terms)
+            progress.step += 1
+            progress.seconds["train"] += time.perf_counter() - started
+            if progress.step % config.log_every == 0 or progress.step == config.steps:
+                progress.losses.append({"task": task_id, "step": progress.step, **terms})
+            self.watcher.on_step(progress, terms)
+            self._pause()
+        self._seed(task_id, config.steps + 1)
+        learner.end_task(self.stream.tasks[task_id].train)
+
+    def _test_task(self) -> None:
+        started = time.perf_counter()
+        task_id = self.progress.task_id
+        every = self.config.matrix is MatrixRows.FULL or task_id == len(self.stream) - 1
+        self.progress.matrix.append(evaluate_all(self.learner, self.stream, None if every else task_id))
+        self.progress.seconds["test"] += time.perf_counter() - started
+
+    def _seed(self, task_id: int, moment: int) -> None:
+        """Make all random numbers of a moment a function of seed, task and moment."""
+        torch.manual_seed(derive(self.seed, "step", task_id, moment))
+
+    def _check(self, terms: dict[str, float]) -> None:
+        for name, value in terms.items():
+            if not math.isfinite(value):
+                task = self.stream.tasks[self.progress.task_id].name
+                raise TrainingError(
+                    f"{name} became {value} in task {self.progress.task_id + 1} ('{task}'), step "
+                    f"{self.progress.step + 1}. The last good checkpoint is kept; try a smaller optimizer.lr."
+                )
+
+    def _pause(self) -> None:
+        """Between two steps: save now and then, and stop if asked to."""
+        if self.should_stop():
+            self.save()
+            raise Stopped
+        if time.monotonic() - self._last_save >= self.config.checkpoint_seconds:
+            self.save()
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        if self.folder is not None:
+            p = self.progress
+            facts = {
+                "task_id": p.task_id,
+                "step": p.step,
+                "n_begun": self.learner.n_begun,
+                "seed": self.seed,
+                "identity": self.identity,
+                "matrix": p.matrix,
+                "untrained": p.untrained,
+                "losses": p.losses,
+                "seconds": p.seconds,
+            }
+            checkpoint.save(self.folder, self.learner.tensors(), facts)
+        self._last_save = time.monotonic()
+
+    def resume(self) -> None:
+        """Go back to the folder's checkpoint; without one, the run starts anew."""
+        assert self.folder is not None
+        if not (self.folder / checkpoint.FILE).exists():
+            return
+        tensors, facts = checkpoint.load(self.folder)
+        if facts["seed"] != self.seed:
+            raise CheckpointError(f"The checkpoint in {self.folder} is of seed {facts['seed']}, not {self.seed}.")
+        if different := differences(facts["identity"], self.identity):
+            raise CheckpointError(
+                f"The checkpoint in {self.folder} was written with other settings: {', '.join(different[:3])} "
+                "(then and now)."
+            )
+        self.learner.restore(checkpoint.to_device(tensors, self.learner.device), facts["n_begun"], facts["step"] > 0)
+        fields: dict[str, Any] = {name: facts[name] for name in Progress.__dataclass_fields__}
+        self.progress = Progress(**fields)

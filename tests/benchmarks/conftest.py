@@ -1,0 +1,102 @@
+"""Data sets for the tests: small ones written by the tests themselves, and MNIST where it is at hand."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from mnemon.benchmarks import idx, sources
+
+SHAPES = {
+    "train-images-idx3-ubyte": (40, 4, 4),
+    "train-labels-idx1-ubyte": (40,),
+    "t10k-images-idx3-ubyte": (20, 4, 4),
+    "t10k-labels-idx1-ubyte": (20,),
+}
+
+
+@dataclass(frozen=True)
+class TinySet:
+    """A data set under a real one's name, with a content that the tests write."""
+
+    dataset: sources.DataSet
+    contents: dict[str, bytes]
+
+    def write(self, folder: Path, zipped: bool = False, only: str | None = None) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.contents.items():
+            if only in (None, name):
+                path = folder / (f"{name}.gz" if zipped else name)
+                path.write_bytes(gzip.compress(content) if zipped else content)
+        return folder
+
+
+def tiny_set(name: str, seed: int) -> TinySet:
+    random = torch.Generator().manual_seed(seed)
+    files, contents = [], {}
+    for file_name, shape in SHAPES.items():
+        if len(shape) == 1:
+            values = torch.arange(shape[0], dtype=torch.uint8) % 10
+        else:
+            values = torch.randint(256, shape, generator=random, dtype=torch.uint8)
+        values = (values + seed) % 10 if len(shape) == 1 else values
+        blank = idx.IdxFile(file_name, shape, "")
+        contents[file_name] = blank.header + values.numpy().tobytes()
+        files.append(replace(blank, md5=idx.digest(contents[file_name])))
+    return TinySet(replace(sources.DATASETS[name], files=tuple(files), image_shape=(4, 4)), contents)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    """A cache of its own, no folder named by the environment, and mirrors that refuse at once."""
+    monkeypatch.delenv(sources.ENVIRONMENT_VARIABLE, raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(sources, "cache_folder", lambda: folder)
+    for name, dataset in list(sources.DATASETS.items()):
+        monkeypatch.setitem(sources.DATASETS, name, replace(dataset, mirrors=("http://127.0.0.1:9/data",)))
+    return folder
+
+
+@pytest.fixture
+def mnist_files(cache, monkeypatch) -> TinySet:
+    """MNIST made tiny."""
+    tiny = tiny_set("mnist", seed=1)
+    monkeypatch.setitem(sources.DATASETS, "mnist", tiny.dataset)
+    return tiny
+
+
+@pytest.fixture
+def fashion_files(cache, monkeypatch) -> TinySet:
+    """Fashion-MNIST made tiny, with the file names and sizes of MNIST."""
+    tiny = tiny_set("fashion-mnist", seed=2)
+    monkeypatch.setitem(sources.DATASETS, "fashion-mnist", tiny.dataset)
+    return tiny
+
+
+@pytest.fixture(scope="session")
+def digits() -> sources.ImageSet:
+    return sources.load("digits")
+
+
+def real(name: str) -> sources.ImageSet:
+    states = {state.name: state for state in sources.status()}
+    if not states[name].present:
+        pytest.skip(
+            f"{sources.DATASETS[name].title} is not at hand: let MNEMON_DATA name a folder that holds it"
+        )
+    return sources.load(name)
+
+
+@pytest.fixture(scope="session")
+def mnist() -> sources.ImageSet:
+    return real("mnist")
+
+
+@pytest.fixture(scope="session")
+def fashion() -> sources.ImageSet:
+    return real("fashion-mnist")

@@ -1,0 +1,164 @@
+"""Downloading from a server of the test's own: only whole and verified files arrive, and failures say why."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import io
+import threading
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from mnemon.benchmarks import download, sources
+from mnemon.errors import DataError
+
+
+class Server:
+    """Answers with what stands in `pages`; a page may announce more bytes than it has."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, bytes] = {}
+        self.announced: dict[str, int] = {}
+        self.asked: list[str] = []
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    def handler(server):  # noqa: N805
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked.append(self.path)
+                page = server.pages.get(self.path)
+                self.send_response(404 if page is None else 200)
+                self.send_header("Content-Length", str(server.announced.get(self.path, len(page or b""))))
+                self.end_headers()
+                self.wfile.write(page or b"")
+
+            def log_message(self, *args) -> None:
+                pass
+
+        return Handler
+
+    def mirror(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/{name}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join(timeout=5)
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def served(server, mnist_files, monkeypatch):
+    """Tiny MNIST on the mirror `good`, after a mirror `first` that has nothing yet."""
+    for name, content in mnist_files.contents.items():
+        server.pages[f"/good/{name}.gz"] = gzip.compress(content)
+    mirrors = (server.mirror("first"), server.mirror("good"))
+    served = replace(mnist_files, dataset=replace(mnist_files.dataset, mirrors=mirrors))
+    monkeypatch.setitem(sources.DATASETS, "mnist", served.dataset)
+    return served
+
+
+def everything_under(folder) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_missing_set_is_downloaded_once_and_then_found_in_the_cache(server, served, cache):
+    first = sources.load("mnist")
+    assert everything_under(cache) == sorted(f"{name}.gz" for name in served.contents)
+    server.asked.clear()
+    again = sources.load("mnist")
+    assert server.asked == []
+    assert first.train_images.equal(again.train_images)
+    assert first.train_images.numpy().tobytes() == served.contents["train-images-idx3-ubyte"][16:]
+
+
+def test_only_what_is_missing_is_downloaded(server, served, cache, tmp_path):
+    folder = served.write(tmp_path / "data/mnist")
+    (folder / "t10k-labels-idx1-ubyte").unlink()
+    sources.load("mnist", tmp_path / "data")
+    assert everything_under(cache) == ["t10k-labels-idx1-ubyte.gz"]
+
+
+def test_a_mirror_may_send_other_gzip_headers_or_plain_bytes(server, served, cache):
+    for name, content in served.contents.items():
+        server.pages[f"/good/{name}.gz"] = content if "labels" in name else gzip.compress(content, 1, mtime=5)
+    assert len(sources.load("mnist").train_images) == 40
+
+
+NAME = "train-images-idx3-ubyte.gz"
+
+
+@pytest.mark.parametrize("fault", ["login page", "cut short", "connection lost"])
+def test_a_mirror_with_a_bad_answer_is_passed_over(server, served, cache, fault):
+    good = server.pages[f"/good/{NAME}"]
+    bad = {"login page": b"<html>Please log in.</html>", "cut short": good[:50], "connection lost": good[:50]}
+    server.pages[f"/first/{NAME}"] = bad[fault]
+    if fault == "connection lost":
+        server.announced[f"/first/{NAME}"] = len(good)
+    sources.load("mnist")
+    assert server.asked[:2] == [f"/first/{NAME}", f"/good/{NAME}"]
+    assert everything_under(cache) == sorted(f"{name}.gz" for name in served.contents)
+
+
+def test_when_all_mirrors_fail_each_reason_is_given_and_nothing_is_left(server, served, cache):
+    server.pages[f"/good/{NAME}"] = b"something else"
+    host = served.dataset.mirrors[0].split("/")[2]
+    with pytest.raises(DataError) as error:
+        sources.load("mnist")
+    reasons = f"({host}: HTTP status 404; {host}: the content is not the published one)"
+    assert f"and {NAME} could not be downloaded {reasons}. Name a folder that holds it" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert everything_under(cache) == []
+
+
+def test_an_interrupted_download_leaves_nothing(served, cache, monkeypatch):
+    def interrupted(url, path):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(download, "fetch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sources.load("mnist")
+    assert everything_under(cache) == []
+
+
+def test_a_cache_that_cannot_be_written_is_named(served, cache):
+    cache.write_bytes(b"a file where the folder should be")
+    with pytest.raises(
+        DataError, match=rf"and the cache folder '{cache}/mnist' cannot be written \(.+\)\. Name"
+    ):
+        sources.load("mnist")
+
+
+def test_a_server_that_is_silent_is_given_up(served, cache, monkeypatch):
+    import socket
+
+    monkeypatch.setattr(download, "TIMEOUT", (0.2, 0.2))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mirror = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(DataError, match="no answer in time"):
+            download.download(served.dataset.files[0], (mirror,), cache)
+
+
+def test_the_bar_follows_what_pooch_tells_it():
+    progress = Progress(console=Console(file=io.StringIO()), disable=True)
+    bar = download.DownloadBar(progress, "a file")
+    assert bar.total is None
+    bar.total = 200
+    bar.update(150)
+    bar.update(150)
+    bar.reset()
+    bar.update(200)
+    bar.close()
+    assert (bar.total, progress.tasks[0].completed) == (200, 200)
