@@ -22,7 +22,7 @@ _HOMES = {
 }
 """Public names are imported when they are first used, so that `import mnemon` does not import torch."""
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

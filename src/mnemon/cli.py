@@ -15,7 +15,8 @@ from mnemon.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mnemon.experiments.run import RunConfig
+    from mnemon.experiments.run import Place
+    from mnemon.experiments.study import Job
     from mnemon.results.record import RunRecord
 
 app = App(
@@ -114,7 +115,7 @@ def run(
     return _train(folder, jobs, place, workers, quiet)
 
 
-def _train(folder: Path, jobs: list, place: object, workers: int | None, quiet: bool) -> int:  # type: ignore[type-arg]
+def _train(folder: Path, jobs: list[Job], place: Place, workers: int | None, quiet: bool) -> int:
     import os
 
     from rich.console import Console
@@ -128,14 +129,16 @@ def _train(folder: Path, jobs: list, place: object, workers: int | None, quiet: 
     console = Console()
     try:
         with stop_on_signal() as should_stop, Display(jobs, console, quiet) as display:
-            run_jobs(jobs, place, min(workers or os.cpu_count() or 1, len(jobs)) or 1, display.on_event, should_stop)  # type: ignore[arg-type]
+            run_jobs(jobs, place, workers or os.cpu_count() or 1, display.on_event, should_stop)
     except Stopped:
         console.print(f"Stopped; everything is saved. Go on with: mnemon run --resume {folder}", soft_wrap=True)
         return 130
     records = [RunRecord.read(path) for path in find_runs(folder)]
     _show(records, console)
     (folder / "summary.txt").write_text(_as_text(records))
-    console.print(f"Record: {folder}  (report: {folder / 'summary.txt'}; again: mnemon show {folder})", soft_wrap=True)
+    console.print(
+        f"Record: {folder}  (report: {folder / 'summary.txt'}; again: mnemon show {folder})", soft_wrap=True
+    )
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import itertools
 import sys
 import textwrap
 import types
@@ -112,7 +113,8 @@ def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequenc
 
 def setting_paths(schema: Any, prefix: str = "") -> dict[str, str]:
     """Return each setting's dotted path with the sentence that explains it."""
-    hints, found = typing.get_type_hints(schema), {}
+    hints = typing.get_type_hints(schema)
+    found: dict[str, str] = {}
     sentences = explanations(schema)
     for f in dataclasses.fields(schema):
         if dataclasses.is_dataclass(hints[f.name]):
@@ -131,7 +133,7 @@ def explanations(schema: Any) -> dict[str, str]:
         except OSError:  # source not at hand, as in some frozen applications
             continue
         body = typing.cast(ast.ClassDef, tree.body[0]).body
-        for item, following in zip(body, body[1:], strict=False):
+        for item, following in itertools.pairwise(body):
             if isinstance(item, ast.AnnAssign) and isinstance(following, ast.Expr):
                 found[ast.unparse(item.target)] = str(ast.literal_eval(following.value))
     return found

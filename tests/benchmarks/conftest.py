@@ -86,9 +86,7 @@ def digits() -> sources.ImageSet:
 def real(name: str) -> sources.ImageSet:
     states = {state.name: state for state in sources.status()}
     if not states[name].present:
-        pytest.skip(
-            f"{sources.DATASETS[name].title} is not at hand: let MNEMON_DATA name a folder that holds it"
-        )
+        pytest.skip(f"{sources.DATASETS[name].title} is not at hand: let MNEMON_DATA name a folder that holds it")
     return sources.load(name)
 
 

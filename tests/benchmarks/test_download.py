@@ -135,9 +135,7 @@ def test_an_interrupted_download_leaves_nothing(served, cache, monkeypatch):
 
 def test_a_cache_that_cannot_be_written_is_named(served, cache):
     cache.write_bytes(b"a file where the folder should be")
-    with pytest.raises(
-        DataError, match=rf"and the cache folder '{cache}/mnist' cannot be written \(.+\)\. Name"
-    ):
+    with pytest.raises(DataError, match=rf"and the cache folder '{cache}/mnist' cannot be written \(.+\)\. Name"):
         sources.load("mnist")
 
 

@@ -58,9 +58,7 @@ def test_what_is_shared_is_moved_once(digits, monkeypatch):
     stream = permuted(digits, 10)
     moves = []
     plain_to = torch.Tensor.to
-    monkeypatch.setattr(
-        torch.Tensor, "to", lambda self, *args: moves.append(self.shape) or plain_to(self, *args)
-    )
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, *args: moves.append(self.shape) or plain_to(self, *args))
     stream.to("cpu")
     assert moves.count(digits.train_labels.shape) == 1
 

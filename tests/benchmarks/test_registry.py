@@ -35,11 +35,7 @@ def explained(cls: type) -> set[str]:
 
 
 def is_text(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -59,9 +55,7 @@ def test_equal_settings_are_equal_and_other_benchmarks_are_not(name):
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_stream_bears_the_name_of_its_benchmark_and_gives_batches(
-    name, mnist_files, fashion_files, tmp_path
-):
+def test_a_stream_bears_the_name_of_its_benchmark_and_gives_batches(name, mnist_files, fashion_files, tmp_path):
     mnist_files.write(tmp_path / "mnist")
     fashion_files.write(tmp_path / "fashion-mnist")
     stream = BENCHMARKS[name]().build(tmp_path, 0)

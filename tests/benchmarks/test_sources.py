@@ -64,10 +64,7 @@ def test_a_foreign_file_in_a_set_s_own_folder_is_an_error(mnist_files, fashion_f
     fashion_files.write(tmp_path / "data/mnist")
     message = refused("mnist", tmp_path / "data")
     expected, found = mnist_files.dataset.files[0].md5, fashion_files.dataset.files[0].md5
-    assert (
-        f"{tmp_path}/data/mnist/train-images-idx3-ubyte' should have md5 {expected} and has {found}"
-        in message
-    )
+    assert f"{tmp_path}/data/mnist/train-images-idx3-ubyte' should have md5 {expected} and has {found}" in message
 
 
 def test_a_loose_file_that_no_set_knows_is_an_error(mnist_files, tmp_path):
@@ -140,15 +137,11 @@ def test_a_variable_that_leads_nowhere_does_not_stop_what_needs_no_file(cache, t
 
 
 def test_an_unknown_set_is_answered_with_the_nearest_name():
-    with pytest.raises(
-        UsageError, match=r"Unknown data set 'minst'\. Did you mean 'mnist'\? Choose one of: digits,"
-    ):
+    with pytest.raises(UsageError, match=r"Unknown data set 'minst'\. Did you mean 'mnist'\? Choose one of: digits,"):
         sources.load("minst")
 
 
-def test_a_set_out_of_reach_is_answered_with_what_was_searched_and_how_to_get_it(
-    mnist_files, cache, tmp_path
-):
+def test_a_set_out_of_reach_is_answered_with_what_was_searched_and_how_to_get_it(mnist_files, cache, tmp_path):
     (tmp_path / "empty").mkdir()
     message = refused("mnist", tmp_path / "empty")
     assert message == (
@@ -208,9 +201,7 @@ def test_status_says_when_scikit_learn_holds_other_digits(cache, monkeypatch):
 
 
 def test_names_and_places_are_known_without_torch():
-    code = (
-        "import sys, mnemon.benchmarks.sources; assert not {'torch', 'numpy', 'sklearn'} & set(sys.modules)"
-    )
+    code = "import sys, mnemon.benchmarks.sources; assert not {'torch', 'numpy', 'sklearn'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

@@ -49,9 +49,7 @@ def test_impossible_numbers_of_classes_are_refused(config, asked):
         config(classes_per_task=asked)
 
 
-@pytest.mark.parametrize(
-    ("classes_per_task", "n_tasks", "most"), [(2, 6, 5), (3, 4, 3), (2, 0, 5), (10, -1, 1)]
-)
+@pytest.mark.parametrize(("classes_per_task", "n_tasks", "most"), [(2, 6, 5), (3, 4, 3), (2, 0, 5), (10, -1, 1)])
 def test_impossible_numbers_of_tasks_are_refused(digits, classes_per_task, n_tasks, most):
     message = f"n_tasks is {n_tasks}; 10 classes give 1 to {most} tasks of {classes_per_task} classes."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
@@ -61,9 +59,7 @@ def test_impossible_numbers_of_tasks_are_refused(digits, classes_per_task, n_tas
 
 
 @pytest.mark.parametrize(("config", "dataset"), [(SplitMnist, "mnist"), (SplitFashion, "fashion-mnist")])
-def test_each_config_takes_its_own_data_set(
-    mnist_files, fashion_files, tmp_path, config: type[Split], dataset
-):
+def test_each_config_takes_its_own_data_set(mnist_files, fashion_files, tmp_path, config: type[Split], dataset):
     mnist_files.write(tmp_path / "mnist")
     fashion_files.write(tmp_path / "fashion-mnist")
     stream = config(classes_per_task=5).build(tmp_path, seed=0)

@@ -66,9 +66,7 @@ class DataStatus:
     """How to get it."""
 
 
-def mnist_like(
-    train_images: str, train_labels: str, test_images: str, test_labels: str
-) -> tuple[IdxFile, ...]:
+def mnist_like(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[IdxFile, ...]:
     """Return the four files that MNIST and its successors consist of, given the md5 of each."""
     return (
         IdxFile("train-images-idx3-ubyte", (60_000, 28, 28), train_images),
@@ -243,9 +241,7 @@ def load_digits(dataset: DataSet) -> ImageSet:
     test = torch.from_numpy(digits_test_mask(labels))
     values = torch.from_numpy(images).to(torch.get_default_dtype()) / 16
     targets = torch.from_numpy(labels).long()
-    return ImageSet(
-        dataset.short, dataset.n_classes, values[~test], targets[~test], values[test], targets[test]
-    )
+    return ImageSet(dataset.short, dataset.n_classes, values[~test], targets[~test], values[test], targets[test])
 
 
 def status(data: Path | None = None) -> list[DataStatus]:

@@ -1,0 +1,1 @@
+"""Runs, studies and presets: what the command line calls."""

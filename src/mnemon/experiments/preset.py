@@ -66,6 +66,10 @@ def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
-        same = isinstance(old, dict) and isinstance(value, dict) and value.get("name", old.get("name")) == old.get("name")
+        same = (
+            isinstance(old, dict)
+            and isinstance(value, dict)
+            and value.get("name", old.get("name")) == old.get("name")
+        )
         merged[key] = _merged(old, value) if same else value  # type: ignore[arg-type]
     return merged

@@ -121,7 +121,9 @@ def pick_device(name: str) -> torch.device:
     kind, _, index = name.partition(":")
     choose("device", kind, {**there, "auto": True})
     if not there[kind] or (index and (not index.isdigit() or int(index) >= torch.cuda.device_count())):
-        raise UsageError(f"Device '{name}' is not available here. Choose one of: auto, {', '.join(d for d in there if there[d])}.")
+        raise UsageError(
+            f"Device '{name}' is not available here. Choose one of: auto, {', '.join(d for d in there if there[d])}."
+        )
     return torch.device(name)
 
 
@@ -158,7 +160,9 @@ class _Recorder(Watcher):
 def new_folder(folder: Path) -> Path:
     """Make a folder for a run; one that exists is never touched."""
     if folder.exists():
-        raise UsageError(f"{folder} exists already. Choose another --out, or go on with: mnemon run --resume {folder}")
+        raise UsageError(
+            f"{folder} exists already. Choose another --out, or go on with: mnemon run --resume {folder}"
+        )
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -240,8 +244,8 @@ def resume_config(folder: Path, given: RunConfig | None) -> tuple[RunConfig, int
     record = RunRecord.read(folder)
     config = from_record(record)
     if given is not None:
-        compared = ({**c.plain(), "preset": "", "published": ""} for c in (given, config))
-        if different := settings.differences(*compared):
+        one, other = ({**c.plain(), "preset": "", "published": ""} for c in (given, config))
+        if different := settings.differences(one, other):
             raise CheckpointError(
                 f"The run in {folder} was begun with other settings: {', '.join(different[:3])} "
                 "(given and begun with). Resume it without them, or start a new run."

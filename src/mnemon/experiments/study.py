@@ -57,9 +57,7 @@ class _Reporter(Watcher):
         self.send(Event(self.run, len(row), progress.task_id - 1, progress.step, {}, row))
 
 
-def new_jobs(
-    config: RunConfig, seeds: Sequence[int], out: Path | None, place: Place
-) -> tuple[Path, list[Job]]:
+def new_jobs(config: RunConfig, seeds: Sequence[int], out: Path | None, place: Place) -> tuple[Path, list[Job]]:
     """Make the folder of a run, or of several seeds with a folder for each; return it and the jobs."""
     # What can be wrong with settings, data and network shows before a folder is made.
     check(config, place)
@@ -71,7 +69,7 @@ def new_jobs(
 
 def resumed_jobs(folder: Path, given: RunConfig | None) -> list[Job]:
     """Return the jobs of a folder's unfinished runs; a config given beside it must be the same."""
-    jobs = []
+    jobs: list[Job] = []
     for run in find_runs(folder):
         config, seed = resume_config(run, given)
         if not RunRecord.read(run).finished:
@@ -92,13 +90,11 @@ def run_jobs(
     should_stop: Callable[[], bool],
 ) -> list[RunRecord]:
     """Run all jobs, here if there is one, else in worker processes; raises `Stopped` when asked to stop."""
-    if len(jobs) == 1 or workers == 1:
-        return [
-            execute(j.config, j.seed, j.folder, place, _Reporter(j.number, on_event), should_stop) for j in jobs
-        ]
+    if len(jobs) <= 1 or workers == 1:
+        return [execute(j.config, j.seed, j.folder, place, _Reporter(j.number, on_event), should_stop) for j in jobs]
     context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in a broken state
     stop, events = context.Event(), context.Queue()
-    with ProcessPoolExecutor(workers, context, _begin_worker, (stop, events)) as pool:
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _begin_worker, (stop, events)) as pool:
         futures = [pool.submit(_work, job, place) for job in jobs]
         while not all(future.done() for future in futures):
             if should_stop() or any(future.done() and future.exception() for future in futures):

@@ -1,6 +1,7 @@
 r"""A hypernetwork is features of rows and one linear readout; the penalty lives on that split.
 
-$$\text{weights} = [h \; 1] \, R, \qquad h = \text{features}(\text{rows}(e)), \qquad R \in \mathbb{R}^{(k+1) \times \text{chunk}}$$
+$$\text{weights} = [h \; 1] \, R, \qquad h = \text{features}(\text{rows}(e)), \qquad
+  R \in \mathbb{R}^{(k+1) \times \text{chunk}}$$
 
 One row gives `chunk` weights; the rows are joined and the tail beyond `size` is thrown away. The bias is the
 last row of the readout. `R` is stored features x outputs, which makes both the generation of weights and the
@@ -9,6 +10,7 @@ products of the penalty run along contiguous memory (four times faster than the 
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -38,7 +40,7 @@ class AbstractHypernet(nn.Module, ABC):
             raise UsageError(f"hypernet.hidden must hold widths of at least 1, not {list(hidden)}.")
         self.size, self.embedding_size, self.n_rows, self.chunk = size, embedding_size, n_rows, chunk
         widths = [row_width, *hidden]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.activation = activation()
         self.width = widths[-1]
         self.readout = nn.Parameter(torch.empty(self.width + 1, chunk))

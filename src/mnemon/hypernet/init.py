@@ -9,7 +9,8 @@ network would start with, $v = 2 / \text{fan-in}$ for a rectifier and $1 / \text
   (exact for a linear hypernetwork, a first-order account for a deeper one).
 
 Biases and other vectors have no fan-in: a full hypernetwork starts biases at 0 and scales (batch norm) at the
-module's own value; in a chunked one they share their chunk's scale. Random numbers come from torch's global generator.
+module's own value; in a chunked one they share their chunk's scale. Random numbers come from
+torch's global generator.
 """
 
 from __future__ import annotations

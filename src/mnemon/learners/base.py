@@ -103,7 +103,7 @@ class AbstractLearner(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         """Where the learner computes."""
-        return self._place.device  # type: ignore[union-attr, return-value]
+        return self._place.device  # type: ignore[return-value]
 
     # The four verbs of the trainer
 

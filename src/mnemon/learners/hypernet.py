@@ -91,7 +91,7 @@ class HypernetLearner(AbstractLearner):
         sample_size: int = 32
         """Number of tasks or rows in a sample."""
         lookahead: LookaheadMode = LookaheadMode.CONSTANT
-        """Where the penalty is measured: after the step that the task gradient would cause (constant), off, or differentiated."""
+        """Whether the penalty looks ahead by the step of the task gradient: constant, off or differentiated."""
         old_embeddings: OldEmbeddings = OldEmbeddings.FIXED
         """Embeddings of earlier tasks: fixed or plastic."""
         new_embedding: NewEmbedding = NewEmbedding.RANDOM
@@ -166,10 +166,13 @@ class HypernetLearner(AbstractLearner):
         anchors, draw = self._anchors, self._draw(self._anchors)
         old = list(self.embeddings[: self.n_begun - 1]) if self._plastic else []
         embeddings = torch.stack(old) if old else None
-        form = exact_penalty if self.config.penalty is PenaltyForm.EXACT else plain_penalty
+        # A differentiated lookahead needs the readout's gradient itself, to take it back through the step.
+        add_to = None if self._lookahead.second_order else self.hypernet.readout.grad
 
-        def penalty(hypernet: nn.Module) -> Tensor:
-            return self.config.beta * form(hypernet, anchors, draw, embeddings)  # type: ignore[arg-type]
+        def penalty(hypernet: AbstractHypernet) -> Tensor:
+            if self.config.penalty is PenaltyForm.EXACT:
+                return self.config.beta * exact_penalty(hypernet, anchors, draw, embeddings, add_to)
+            return self.config.beta * plain_penalty(hypernet, anchors, draw, embeddings)
 
         return self._lookahead.add_gradient(penalty, task_gradients, old)
 
@@ -289,4 +292,6 @@ class FinetunedHypernet(HypernetLearner):
         def __post_init__(self) -> None:
             super().__post_init__()
             if self.beta:
-                raise UsageError(f"method.beta must be 0 for finetuned-hypernet, not {self.beta}; take method hypernet.")
+                raise UsageError(
+                    f"method.beta must be 0 for finetuned-hypernet, not {self.beta}; take method hypernet."
+                )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -18,12 +19,10 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 class MLP(nn.Module):
     """Linear layers with an activation between them; inputs of any shape are flattened."""
 
-    def __init__(
-        self, input_shape: Sequence[int], hidden: Sequence[int], outputs: int, activation: type[nn.Module]
-    ):
+    def __init__(self, input_shape: Sequence[int], hidden: Sequence[int], outputs: int, activation: type[nn.Module]):
         super().__init__()
         widths = [math.prod(input_shape), *hidden, outputs]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.activation = activation()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""Penalties that keep a network from forgetting."""

@@ -40,16 +40,20 @@ class AbstractLookahead(ABC):
 
     def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer):
         self.module, self.optimizer = module, optimizer
-        self.real = list(module.parameters())
+        self.real: list[Tensor] = list(module.parameters())
 
-    def add_gradient(self, penalty: Penalty, task_gradients: Sequence[Tensor], others: Sequence[Tensor] = ()) -> Tensor:
+    def add_gradient(
+        self, penalty: Penalty, task_gradients: Sequence[Tensor], others: Sequence[Tensor] = ()
+    ) -> Tensor:
         """Add the penalty's gradient to `.grad` of the module's parameters and set that of others; return its value.
 
-        `.grad` holds the task gradient when this is called.
+        `.grad` holds the task gradient when this is called. A penalty may add a part of its gradient there by itself.
         """
         value, at = self.measure(penalty, task_gradients)
-        gradients = torch.autograd.grad(value, [*at, *others])
-        torch._foreach_add_([p.grad for p in self.real], list(gradients[: len(at)]))
+        gradients = torch.autograd.grad(value, [*at, *others], allow_unused=True)
+        for parameter, gradient in zip(self.real, gradients, strict=False):
+            if gradient is not None and parameter.grad is not None:
+                parameter.grad.add_(gradient)
         for tensor, gradient in zip(others, gradients[len(at) :], strict=True):
             tensor.grad = gradient
         return value.detach()
@@ -73,7 +77,7 @@ class ConstantLookahead(AbstractLookahead):
     def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer):
         super().__init__(module, optimizer)
         self.moved = copy.deepcopy(module)
-        self.copies = list(self.moved.parameters())
+        self.copies: list[Tensor] = list(self.moved.parameters())
         self.twin = _twin(optimizer, self.real, self.copies)
 
     def step(self) -> nn.Module:

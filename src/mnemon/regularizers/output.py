@@ -19,7 +19,7 @@ tail of the last chunk and other tasks' heads, an importance makes it weighted.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -69,6 +69,8 @@ class Anchors:
         self.task = torch.arange(n_tasks, device=device).repeat_interleave(n_rows)
         self.row = torch.arange(n_rows, device=device).repeat(n_tasks)
         self.readout = frozen.readout.detach()
+        self.stacked = torch.cat([torch.zeros_like(self.readout), self.readout[:-1]])
+        """[D; W*]: room for D = R - R* above W*, so that D D^T and D W*^T are one product."""
         self.embeddings = embeddings.detach()
         with torch.no_grad():
             self.features = frozen.features(self.embeddings[self.task], self.row)
@@ -76,6 +78,11 @@ class Anchors:
         self.blocks = _blocks(ranges, n_rows, frozen.chunk, device)
         self.importance = importance
         self._grams: dict[Range, Tensor] = {}
+
+    @property
+    def moved_by(self) -> Tensor:
+        """D, as the penalty has last taken it."""
+        return self.stacked[: len(self.readout)]
 
     def everything(self) -> Draw:
         """Draw all rows of all tasks."""
@@ -124,9 +131,7 @@ class Anchors:
         return weight[rows]
 
 
-def plain_penalty(
-    moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None = None
-) -> Tensor:
+def plain_penalty(moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None = None) -> Tensor:
     """Sum the squared drifts weight by weight: the slow twin of `exact_penalty`, and the weighted penalty."""
     rows = slice(None) if draw.rows is None else draw.rows
     h = _moved_features(moved, anchors, draw, embeddings)
@@ -137,26 +142,32 @@ def plain_penalty(
 
 
 def exact_penalty(
-    moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None = None
+    moved: AbstractHypernet,
+    anchors: Anchors,
+    draw: Draw,
+    embeddings: Tensor | None = None,
+    add_to: Tensor | None = None,
 ) -> Tensor:
-    """Sum the squared drifts by Gram matrices; see the equations on top of this file."""
+    """Sum the squared drifts by Gram matrices; see the equations on top of this file.
+
+    With `add_to`, the backward pass adds the gradient of the readout (nearly all of the parameters) to that tensor
+    and gives autograd none: it spares a tensor of the readout's size in every step.
+    """
     rows = slice(None) if draw.rows is None else draw.rows
     h = _moved_features(moved, anchors, draw, embeddings)
     blocks = anchors.drawn_blocks(draw.rows)
-    total: Tensor = _SquaredDrift.apply(h, moved.readout, anchors.features[rows], anchors, blocks)
+    total: Tensor = _SquaredDrift.apply(h, moved.readout, anchors.features[rows], anchors, blocks, add_to)
     return total * draw.factor
 
 
-def _moved_features(
-    moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None
-) -> Tensor:
+def _moved_features(moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None) -> Tensor:
     rows = slice(None) if draw.rows is None else draw.rows
     embeddings = anchors.embeddings if embeddings is None else embeddings
     return moved.features(embeddings[anchors.task[rows]], anchors.row[rows])
 
 
 def gram_is_cheaper(n_rows: int, width: int) -> bool:
-    """Compare the multiplications per column of the two ways to take a block's sum and its gradient.
+    """Compare the multiplications per column of the two ways to take the sum and its gradient.
 
     Directly, drift and gradients are four products of n_rows * width; by Gram matrices, two products of
     width * width give the value and two the gradient.
@@ -169,101 +180,109 @@ class _SquaredDrift(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, readout: Tensor, h_star: Tensor, anchors: Anchors, blocks: list[Block]
+        ctx: Any,
+        h: Tensor,
+        readout: Tensor,
+        h_star: Tensor,
+        anchors: Anchors,
+        blocks: list[Block],
+        add_to: Tensor | None,
     ) -> Tensor:
-        moved_by = readout - anchors.readout
-        sums = []
-        for block in blocks:
-            rows = slice(None) if len(block.rows) == len(h) else block.rows
-            way = _ByGram if gram_is_cheaper(len(block.rows), h.shape[1]) else _Directly
-            sums.append(way(h[rows], h_star[rows], moved_by, anchors, block))
-        ctx.sums, ctx.blocks, ctx.n_rows = sums, blocks, len(h)
-        return torch.stack([s.value for s in sums]).sum()
+        way = _ByGram if gram_is_cheaper(len(h), h.shape[1]) else _Directly
+        torch.sub(readout, anchors.readout, out=anchors.moved_by)
+        ctx.way, ctx.add_to = way(h, h_star, anchors, blocks), add_to
+        ctx.save_for_backward(anchors.stacked)  # so that autograd notices if it is overwritten before its use
+        return ctx.way.value
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # one output, so one gradient
-        grad_h = grad_readout = None
-        for block, s in zip(ctx.blocks, ctx.sums, strict=True):
-            # Rows and columns that one block covers whole are taken as they are, without a sum over zeros.
-            grad_h = _add(grad_h, s.grad_h(), block.rows, ctx.n_rows)
-            grad_readout = s.add_grad_readout(grad_readout)
+        _ = ctx.saved_tensors
         factor = 2 * grads[0]
-        return grad_h * factor, grad_readout.mul_(factor), None, None, None
+        total = torch.zeros_like(ctx.way.anchors.readout) if ctx.add_to is None else ctx.add_to
+        ctx.way.add_grad_readout(factor, total)
+        return ctx.way.grad_h() * factor, total if ctx.add_to is None else None, None, None, None, None
 
 
-def _add(total: Tensor | None, part: Tensor, rows: Tensor, n_rows: int) -> Tensor:
-    if len(rows) == n_rows:
-        return part if total is None else total + part
-    if total is None:
-        total = part.new_zeros(n_rows, part.shape[1])
-    return total.index_add_(0, rows, part)
+class _ByGram:
+    """The sum over segments: columns between two borders of blocks, which all rows of a block have in common."""
 
-
-class _BlockSum(ABC):
-    """The sum of squared drifts over one block, and half of its gradients."""
-
-    value: Tensor
-
-    def __init__(self, h: Tensor, h_star: Tensor, moved_by: Tensor, anchors: Anchors, block: Block):
-        self.start, self.stop, self.chunk = block.start, block.stop, anchors.chunk
+    def __init__(self, h: Tensor, h_star: Tensor, anchors: Anchors, blocks: list[Block]):
+        self.anchors, self.blocks, self.n_rows = anchors, blocks, len(h)
+        width = h.shape[1]
         self.h, self.delta = with_one(h), h - h_star
-        self.d = moved_by[:, self.start : self.stop]
-        self.w_star = anchors.readout[:-1, self.start : self.stop]
-        self.take(anchors)
+        self.rows = [slice(None) if len(b.rows) == len(h) else b.rows for b in blocks]
+        # [sum h~ h~^T, sum h~ delta^T] and sum delta delta^T of each block
+        parts = [(self.h[r], self.delta[r]) for r in self.rows]
+        self.sums = [(x.T @ torch.cat([x, d], dim=1), d.T @ d) for x, d in parts]
+        self.grams = [h.new_zeros(width + 1, 2 * width + 1) for _ in blocks]  # [D D^T, D W*^T] over each block
+        borders = sorted({b.start for b in blocks} | {b.stop for b in blocks})
+        self.segments: list[tuple[int, int, list[int]]] = []
+        for start, stop in itertools.pairwise(borders):
+            inside = [i for i, b in enumerate(blocks) if b.start <= start and stop <= b.stop]
+            if inside:
+                self.segments.append((start, stop, inside))
+                p = anchors.stacked[:, start:stop]
+                gram = p[: width + 1] @ p.T
+                for i in inside:
+                    self.grams[i] += gram
+        self.value = torch.stack([self._value(i) for i in range(len(blocks))]).sum()
 
-    @abstractmethod
-    def take(self, anchors: Anchors) -> None:
-        """Compute the value and what the gradients need."""
+    def _value(self, i: int) -> Tensor:
+        width = self.delta.shape[1]
+        (hp, dd), gram = self.sums[i], self.grams[i]
+        products = hp * gram
+        ww = self.anchors.gram(self.blocks[i].start, self.blocks[i].stop)
+        return products.sum() + products[:, width + 1 :].sum() + (dd * ww).sum()
 
-    @abstractmethod
     def grad_h(self) -> Tensor:
-        """Return half of the gradient of the features."""
-
-    @abstractmethod
-    def half_grad(self, out: Tensor | None) -> Tensor:
-        """Return half of the gradient of the block's columns of the readout, added to `out` if given."""
-
-    def add_grad_readout(self, total: Tensor | None) -> Tensor:
-        """Add half of the gradient of the readout to a total."""
-        if total is None:
-            if self.stop - self.start == self.chunk:
-                return self.half_grad(None)
-            total = self.d.new_zeros(len(self.d), self.chunk)
-        self.half_grad(total[:, self.start : self.stop])
+        """Return half of the gradient of the features; h counts in h~ = [h, 1] and in delta."""
+        width = self.delta.shape[1]
+        total = torch.zeros_like(self.delta)
+        for block, rows, gram in zip(self.blocks, self.rows, self.grams, strict=True):
+            dd, dw, ww = gram[:, :width], gram[:, width + 1 :], self.anchors.gram(block.start, block.stop)
+            total[rows] += self.h[rows] @ (dd + dw) + self.delta[rows] @ (dw[:-1].T + ww)
         return total
 
+    def add_grad_readout(self, factor: Tensor, total: Tensor) -> None:
+        """Add half of the gradient of the readout, times a factor, to a total."""
+        d, w_star = self.anchors.moved_by, self.anchors.readout[:-1]
+        for start, stop, inside in self.segments:
+            hp = torch.stack([self.sums[i][0] for i in inside]).sum(0) * factor
+            part = total[:, start:stop]
+            part.addmm_(hp[:, : len(d)], d[:, start:stop])
+            part.addmm_(hp[:, len(d) :], w_star[:, start:stop])
 
-class _ByGram(_BlockSum):
-    def take(self, anchors: Anchors) -> None:
-        self.dd, self.dw, self.ww = self.d @ self.d.T, self.d @ self.w_star.T, anchors.gram(self.start, self.stop)
-        self.hh, self.hd = self.h.T @ self.h, self.h.T @ self.delta
-        both = (self.dd * self.hh).sum() + 2 * (self.dw * self.hd).sum()
-        self.value = both + (self.ww * (self.delta.T @ self.delta)).sum()
+
+class _Directly:
+    """The sum over the drifts themselves, block by block: cheaper for few rows."""
+
+    def __init__(self, h: Tensor, h_star: Tensor, anchors: Anchors, blocks: list[Block]):
+        self.anchors, self.blocks = anchors, blocks
+        self.h, self.delta = with_one(h), h - h_star
+        self.drifts = [self._drift(block) for block in blocks]
+        self.value = torch.stack([drift.square().sum() for drift in self.drifts]).sum()
+
+    def _drift(self, block: Block) -> Tensor:
+        columns = slice(block.start, block.stop)
+        drift = self.h[block.rows] @ self.anchors.moved_by[:, columns]
+        return drift.addmm_(self.delta[block.rows], self.anchors.readout[:-1, columns])
 
     def grad_h(self) -> Tensor:
-        # d/dh~ reaches h through h~ = [h, 1]; d/d(delta) reaches it directly.
-        return self.h @ (self.dd[:, :-1] + self.dw) + self.delta @ (self.dw[:-1].T + self.ww)
+        """Return half of the gradient of the features."""
+        total = torch.zeros_like(self.delta)
+        for block, drift in zip(self.blocks, self.drifts, strict=True):
+            columns = slice(block.start, block.stop)
+            w = self.anchors.moved_by[:-1, columns] + self.anchors.readout[:-1, columns]
+            total[block.rows] += drift @ w.T
+        return total
 
-    def half_grad(self, out: Tensor | None) -> Tensor:
-        out = self.hh @ self.d if out is None else out.addmm_(self.hh, self.d)
-        return out.addmm_(self.hd, self.w_star)
-
-
-class _Directly(_BlockSum):
-    def take(self, anchors: Anchors) -> None:
-        self.drift = torch.addmm(self.h @ self.d, self.delta, self.w_star)
-        self.value = self.drift.square().sum()
-
-    def grad_h(self) -> Tensor:
-        return self.drift @ (self.d[:-1] + self.w_star).T
-
-    def half_grad(self, out: Tensor | None) -> Tensor:
-        return self.h.T @ self.drift if out is None else out.addmm_(self.h.T, self.drift)
+    def add_grad_readout(self, factor: Tensor, total: Tensor) -> None:
+        """Add half of the gradient of the readout, times a factor, to a total."""
+        for block, drift in zip(self.blocks, self.drifts, strict=True):
+            total[:, block.start : block.stop].addmm_((self.h[block.rows] * factor).T, drift)
 
 
-def _blocks(
-    kept: Sequence[Sequence[Range]], n_rows: int, chunk: int, device: torch.device
-) -> list[Block]:
+def _blocks(kept: Sequence[Sequence[Range]], n_rows: int, chunk: int, device: torch.device) -> list[Block]:
     """Group the rows of all tasks by the columns of theirs that count."""
     groups: dict[Range, list[int]] = defaultdict(list)
     for task, ranges in enumerate(kept):
@@ -271,6 +290,4 @@ def _blocks(
             for row in range(start // chunk, -(-stop // chunk)):
                 columns = (max(start - row * chunk, 0), min(stop - row * chunk, chunk))
                 groups[columns].append(task * n_rows + row)
-    # Whole rows first: their gradient is then written, not added.
-    ordered = sorted(groups.items(), key=lambda item: item[0][0] - item[0][1])
-    return [Block(torch.tensor(rows, device=device), *columns) for columns, rows in ordered]
+    return [Block(torch.tensor(rows, device=device), *columns) for columns, rows in groups.items()]

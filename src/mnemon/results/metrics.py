@@ -1,7 +1,7 @@
 """The accuracy matrix and what follows from it, each metric named after its source.
 
-R[i, j] is the accuracy on task j after task i was learned; b[j] that of the untrained network. Where a value is missing the
-metric is NaN and says why.
+R[i, j] is the accuracy on task j after task i was learned; b[j] that of the untrained network. Where a
+value is missing the metric is NaN and says why.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
 
 METRICS = ("final", "during", "bwt_gem", "fwt_gem", "forgetting_chaudhry", "forgetting_avalanche")
 

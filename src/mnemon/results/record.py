@@ -1,8 +1,8 @@
 """A run folder: what was run and what came out, as TOML and JSON that any program can read.
 
-    config.toml     every setting, resolved
-    record.json     versions, seed, counts, accuracy matrix, metrics, times
-    losses.jsonl    the loss terms, one line every so many steps
+config.toml     every setting, resolved
+record.json     versions, seed, counts, accuracy matrix, metrics, times
+losses.jsonl    the loss terms, one line every so many steps
 """
 
 from __future__ import annotations
@@ -100,7 +100,12 @@ def find_runs(folder: Path) -> list[Path]:
 
 def _natural(path: Path) -> tuple[object, ...]:
     digits = path.name.rpartition("-")[2]
-    return (str(path.parent), path.name.rpartition("-")[0], int(digits) if digits.isdigit() else -1, path.name)
+    return (
+        str(path.parent),
+        path.name.rpartition("-")[0],
+        int(digits) if digits.isdigit() else -1,
+        path.name,
+    )
 
 
 def _replace(path: Path, text: str) -> None:

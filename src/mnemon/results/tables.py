@@ -22,14 +22,19 @@ def summary(records: Sequence[RunRecord]) -> RenderableType:
     first = records[0]
     for r in records:
         if r.preset != first.preset or r.task_names != first.task_names:
-            raise UsageError(f"The runs are of different experiments ({first.preset} and {r.preset}): show them one by one.")
+            raise UsageError(
+                f"The runs are of different experiments ({first.preset} and {r.preset}): show them one by one."
+            )
     parts: list[RenderableType] = [_title(records), _task_table(records), _metric_lines(records)]
     return Group(*parts, _facts(records))
 
 
 def matrix_table(record: RunRecord) -> Table:
     """Show the accuracy matrix of one run: a row per task learned, a column per task tested."""
-    table = Table(title=f"{_unit(record)} on each task (columns) after each task (rows), seed {record.seed}", title_justify="left")
+    table = Table(
+        title=f"{_unit(record)} on each task (columns) after each task (rows), seed {record.seed}",
+        title_justify="left",
+    )
     shown = _shown(len(record.task_names))
     table.add_column("after")
     for j in shown:
@@ -77,7 +82,12 @@ def _title(records: Sequence[RunRecord]) -> Text:
 def _task_table(records: Sequence[RunRecord]) -> Table:
     first = records[0]
     table = Table()
-    for column, justify in (("task", "left"), ("right after", "right"), ("at the end", "right"), ("change", "right")):
+    for column, justify in (
+        ("task", "left"),
+        ("right after", "right"),
+        ("at the end", "right"),
+        ("change", "right"),
+    ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     matrices = [r.accuracy.values for r in records]
     shown = _shown(len(first.task_names))
@@ -117,7 +127,8 @@ def _facts(records: Sequence[RunRecord]) -> Text:
     c = first.counts
     per_task = f" + {int(c['n_tasks'])} × {int(c['per_task']):,}" if c["per_task"] else ""
     lines = [
-        f"parameters   {int(c['learned']):,}{per_task} for a target of {int(c['target']):,}; compression {c['compression']:.3f}",
+        f"parameters   {int(c['learned']):,}{per_task} for a target of {int(c['target']):,}; "
+        f"compression {c['compression']:.3f}",
     ]
     train = [r.seconds.get("train", math.nan) for r in records]
     test = [r.seconds.get("test", math.nan) for r in records]

@@ -1,0 +1,46 @@
+# Each target makes the environment by itself when it is missing or older than what it is made from.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# One thread per process: torch's threads would fight over the cores with the processes of a study or of pytest.
+export OMP_NUM_THREADS := 1
+
+.PHONY: help install run test lint format bench clean
+
+help:
+	@echo "make run     learn five tasks with the embedded digits; compare with a network that forgets"
+	@echo "make test    lint, types and the quick test suite"
+	@echo "make bench   measure speed and memory, as ratios taken side by side"
+	@echo "make lint    ruff and mypy alone;  make format  lets ruff rewrite"
+	@echo "make install the environment in $(VENV)"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: $(STAMP)
+	$(BIN)/mnemon run split-digits --seeds 3
+	$(BIN)/mnemon run split-digits-finetuned-hypernet --seeds 3
+
+test: lint
+	$(BIN)/python -m pytest -n auto
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.speed
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
