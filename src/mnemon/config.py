@@ -97,12 +97,12 @@ def parse_override(word: str) -> tuple[str, Any]:
     return name.strip().replace("-", "_"), value
 
 
-def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequence[str]) -> None:
+def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequence[str], of: str = "") -> None:
     """Set one value in nested tables; `name` may be any ending of a dotted path that fits only one setting."""
     matches = [path for path in paths if path == name or path.endswith(f".{name}")]
     if not matches:
         endings = [*paths, *(path.rpartition(".")[2] for path in paths)]
-        raise UsageError(f"Unknown setting '{name}'.{suggest(name, endings)} `mnemon settings` lists them all.")
+        raise UsageError(f"Unknown setting '{name}'{of}.{suggest(name, endings)} `mnemon settings` lists them all.")
     if len(matches) > 1:
         raise UsageError(f"Setting '{name}' is not clear: say {' or '.join(matches)}.")
     *tables, last = matches[0].split(".")

@@ -17,3 +17,15 @@ def derive(seed: int, purpose: str, *where: int) -> int:
 def generator(seed: int, purpose: str, *where: int) -> torch.Generator:
     """Return a CPU generator for one purpose and place."""
     return torch.Generator().manual_seed(derive(seed, purpose, *where))
+
+
+def seed_all(seed: int, device: torch.device) -> None:
+    """Seed torch's global generators of the CPU and of one device.
+
+    Not by `torch.manual_seed`: without a GPU that keeps a stack trace of every call, for a GPU that might come.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)

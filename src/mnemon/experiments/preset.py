@@ -36,28 +36,37 @@ class Preset:
 
 def load_preset(name: str) -> Preset:
     """Return a preset by its name, or from a TOML file by its path."""
-    if name.endswith(".toml"):
-        path = Path(name)
-        if not path.exists():
-            raise UsageError(f"There is no preset file {path}.")
-        return _read(path)
-    return _read(choose("preset", name, {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}))
+    return _read(_find(name, Path()))
 
 
 def all_presets() -> list[Preset]:
     """Return all presets in the order of their names."""
-    return [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
+    return [_read(path) for path in _files().values()]
 
 
-def _read(path: Path) -> Preset:
+def _files() -> dict[str, Path]:
+    return {name: FOLDER / f"{name}.toml" for name in sorted(path.stem for path in FOLDER.glob("*.toml"))}
+
+
+def _find(name: str, beside: Path) -> Path:
+    if not name.endswith(".toml"):
+        return choose("preset", name, _files())
+    if not (beside / name).exists():
+        raise UsageError(f"There is no preset file {beside / name}.")
+    return beside / name
+
+
+def _read(path: Path, heirs: tuple[Path, ...] = ()) -> Preset:
+    if path in heirs:
+        raise UsageError(f"The preset file {path} is like itself.")
     try:
-        values = tomllib.loads(path.read_text())
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The preset file {path} cannot be read: {error}.") from error
     facts = {name: str(values.pop(name, "")) for name in _FACTS}
     base = values.pop("like", None)
     if base is not None:
-        values = _merged(load_preset(base).values, values)
+        values = _merged(_read(_find(str(base), path.parent), (*heirs, path)).values, values)
     return Preset(path.stem, values=values, **facts)
 
 

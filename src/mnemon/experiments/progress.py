@@ -48,6 +48,10 @@ class Display:
         if self.quiet:
             return
         job = self.jobs[event.run]
+        if event.failure:
+            self.console.print(f"seed {job.seed}  failed: {event.failure}", highlight=False, soft_wrap=True)
+            self.live.update(self.bars[event.run], terms="failed")
+            return
         steps = job.config.training.steps
         if event.row is not None and not self.console.is_terminal:
             own = event.row[event.task_id]
@@ -57,6 +61,7 @@ class Display:
                 f"seed {job.seed}  task {event.task_id + 1}/{event.n_tasks} learned: {own:.4g} on it, "
                 f"{mean:.4g} on average so far",
                 highlight=False,
+                soft_wrap=True,
             )
         done = event.task_id * steps + event.step if event.row is None else (event.task_id + 1) * steps
         shown = "  ".join(f"{name} {value:.3g}" for name, value in event.terms.items()) or "tested"

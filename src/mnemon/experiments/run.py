@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import platform
+import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from mnemon.learners.optimizer import OptimizerConfig
 from mnemon.models import TargetConfig
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.seeding import derive
+from mnemon.training import checkpoint
 from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher
 
 REGISTRIES: dict[str, dict[str, Any]] = {
@@ -62,7 +64,12 @@ class RunConfig:
 
 def schema(values: dict[str, Any]) -> dict[str, Any]:
     """Return the dataclass of each section for tables with these names."""
-    chosen = {s: choose(s, str(_table(values, s).get("name", "")), registry) for s, registry in REGISTRIES.items()}
+    chosen = {}
+    for section, registry in REGISTRIES.items():
+        name = _table(values, section).get("name")
+        if name is None:
+            raise UsageError(f"The setting '{section}.name' is missing. Choose one of: {', '.join(registry)}.")
+        chosen[section] = choose(section, str(name), registry)
     return {**chosen, **FIXED}
 
 
@@ -79,7 +86,8 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
     paths = [path for s, cls in classes.items() for path in settings.setting_paths(cls, f"{s}.")]
     for name, value in words:
         if name.removesuffix(".name") not in REGISTRIES:
-            settings.apply_override(values, name, value, paths)
+            of = " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
+            settings.apply_override(values, name, value, paths, of)
     built = {}
     for section, cls in classes.items():
         table = {k: v for k, v in _table(values, section).items() if section in FIXED or k != "name"}
@@ -106,11 +114,11 @@ def _change_name(values: dict[str, Any], section: str, name: str) -> None:
     values[section] = {**kept, "name": name}
 
 
-def from_record(record: RunRecord) -> RunConfig:
-    """Return the config with which a run was begun."""
+def from_record(record: RunRecord, overrides: Sequence[str] = ()) -> RunConfig:
+    """Return the config with which a run was begun, with some settings changed."""
     values = {k: v for k, v in record.config.items() if k in SECTIONS}
     published = str(record.config.get("published", ""))
-    return resolve(Preset(record.preset, "", "", published, values))
+    return resolve(Preset(record.preset, "", "", published, values), overrides)
 
 
 def pick_device(name: str) -> torch.device:
@@ -120,7 +128,7 @@ def pick_device(name: str) -> torch.device:
         return torch.device(next(d for d in ("cuda", "mps", "cpu") if there[d]))
     kind, _, index = name.partition(":")
     choose("device", kind, {**there, "auto": True})
-    if not there[kind] or (index and (not index.isdigit() or int(index) >= torch.cuda.device_count())):
+    if not there.get(kind) or (index and (not index.isdigit() or int(index) >= torch.cuda.device_count())):
         raise UsageError(
             f"Device '{name}' is not available here. Choose one of: auto, {', '.join(d for d in there if there[d])}."
         )
@@ -161,7 +169,8 @@ def new_folder(folder: Path) -> Path:
     """Make a folder for a run; one that exists is never touched."""
     if folder.exists():
         raise UsageError(
-            f"{folder} exists already. Choose another --out, or go on with: mnemon run --resume {folder}"
+            f"{folder} exists already and is left as it is. Choose another --out, or go on with the run in it: "
+            f"mnemon run --resume {shlex.quote(str(folder))}"
         )
     try:
         folder.mkdir(parents=True)
@@ -170,9 +179,16 @@ def new_folder(folder: Path) -> Path:
     return folder
 
 
-def check(config: RunConfig, place: Place) -> None:
-    """Build everything once, so that what is wrong shows before anything is written."""
-    build_learner(config, config.benchmark.build(place.data, 0), 0)
+def begin(config: RunConfig, seed: int, place: Place) -> RunRecord:
+    """Build everything once, so that what is wrong shows before anything is written; return an empty record."""
+    stream = config.benchmark.build(place.data, seed)
+    try:
+        learner = build_learner(config, stream, seed)
+    except RuntimeError as error:
+        if "can't allocate" not in str(error):
+            raise
+        raise UsageError("A network of this size does not fit into memory: take smaller layers or chunks.") from error
+    return _new_record(config, seed, stream, learner, pick_device(place.device))
 
 
 def execute(
@@ -189,6 +205,11 @@ def execute(
     stream = config.benchmark.build(place.data, seed).to(device)
     learner = build_learner(config, stream, seed).to(device)
     earlier = RunRecord.read(folder) if (folder / RECORD).exists() else None
+    if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
+        raise CheckpointError(
+            f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
+            "or start a new run in another folder."
+        )
     record = earlier or _new_record(config, seed, stream, learner, device)
     recorder = _Recorder(record, folder, watcher or Watcher())
     trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop)
@@ -239,18 +260,18 @@ def _new_record(
     )
 
 
-def resume_config(folder: Path, given: RunConfig | None) -> tuple[RunConfig, int]:
-    """Return config and seed of a run folder; a config given beside it must be the same."""
-    record = RunRecord.read(folder)
+def resume_config(record: RunRecord, preset: Preset | None, overrides: Sequence[str]) -> RunConfig:
+    """Return the config with which a run was begun; what is given beside it must be the same."""
     config = from_record(record)
-    if given is not None:
-        one, other = ({**c.plain(), "preset": "", "published": ""} for c in (given, config))
-        if different := settings.differences(one, other):
-            raise CheckpointError(
-                f"The run in {folder} was begun with other settings: {', '.join(different[:3])} "
-                "(given and begun with). Resume it without them, or start a new run."
-            )
-    return config, record.seed
+    given = from_record(record, overrides) if preset is None else resolve(preset, overrides)
+    one, other = ({**c.plain(), "preset": "", "published": ""} for c in (given, config))
+    if different := settings.differences(one, other):
+        more = f" and {len(different) - 3} more" if len(different) > 3 else ""
+        raise CheckpointError(
+            f"The run was begun with other settings: {', '.join(different[:3])}{more} "
+            "(given and begun with). Resume it without them, or start a new run."
+        )
+    return config
 
 
 @contextmanager

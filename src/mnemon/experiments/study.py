@@ -5,21 +5,28 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
+import shlex
 import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mnemon.errors import UsageError
-from mnemon.experiments.run import Place, RunConfig, check, execute, new_folder, resume_config
+from mnemon.errors import TrainingError, UsageError
+from mnemon.experiments.preset import Preset
+from mnemon.experiments.run import Place, RunConfig, begin, execute, new_folder, resume_config
 from mnemon.results.record import RunRecord, find_runs
+from mnemon.results.tables import check_same_experiment
 from mnemon.training.trainer import Progress, Stopped, Watcher
 
 
 class Event(NamedTuple):
-    """Something that happened in a run: a step, or the end of a task."""
+    """Something that happened in a run: a step, the end of a task, or a failure."""
 
     run: int
     n_tasks: int
@@ -28,6 +35,7 @@ class Event(NamedTuple):
     terms: dict[str, float]
     row: list[float] | None
     """What was measured after a task; None while it is learned."""
+    failure: str = ""
 
 
 class Job(NamedTuple):
@@ -60,21 +68,24 @@ class _Reporter(Watcher):
 def new_jobs(config: RunConfig, seeds: Sequence[int], out: Path | None, place: Place) -> tuple[Path, list[Job]]:
     """Make the folder of a run, or of several seeds with a folder for each; return it and the jobs."""
     # What can be wrong with settings, data and network shows before a folder is made.
-    check(config, place)
+    record = begin(config, seeds[0], place)
     folder = new_folder(out or _unused(Path("runs") / f"{config.preset}-{time.strftime('%Y%m%d-%H%M%S')}"))
-    if len(seeds) == 1:
-        return folder, [Job(0, config, seeds[0], folder)]
-    return folder, [Job(i, config, s, new_folder(folder / f"seed-{s}")) for i, s in enumerate(seeds)]
+    several = len(seeds) > 1
+    jobs = []
+    for i, seed in enumerate(seeds):
+        jobs.append(Job(i, config, seed, new_folder(folder / f"seed-{seed}") if several else folder))
+        # With a record a run can be resumed even if it was stopped before its turn came.
+        replace(record, seed=seed).write(jobs[-1].folder)
+    return folder, jobs
 
 
-def resumed_jobs(folder: Path, given: RunConfig | None) -> list[Job]:
-    """Return the jobs of a folder's unfinished runs; a config given beside it must be the same."""
-    jobs: list[Job] = []
-    for run in find_runs(folder):
-        config, seed = resume_config(run, given)
-        if not RunRecord.read(run).finished:
-            jobs.append(Job(len(jobs), config, seed, run))
-    return jobs
+def resumed_jobs(folder: Path, preset: Preset | None, overrides: Sequence[str]) -> list[Job]:
+    """Return the jobs of a folder's unfinished runs; settings given beside it must be the same."""
+    records = {path: RunRecord.read(path) for path in find_runs(folder)}
+    check_same_experiment(list(records.values()))
+    configs = {path: resume_config(record, preset, overrides) for path, record in records.items()}
+    left = [path for path, record in records.items() if not record.finished]
+    return [Job(i, configs[path], records[path].seed, path) for i, path in enumerate(left)]
 
 
 def _unused(folder: Path) -> Path:
@@ -88,39 +99,121 @@ def run_jobs(
     workers: int,
     on_event: Callable[[Event], None],
     should_stop: Callable[[], bool],
-) -> list[RunRecord]:
-    """Run all jobs, here if there is one, else in worker processes; raises `Stopped` when asked to stop."""
+) -> None:
+    """Run all jobs, here or in worker processes; raises `Stopped` when asked to stop.
+
+    A seed that fails does not stop the others; the error comes when they are done.
+    """
     if len(jobs) <= 1 or workers == 1:
-        return [execute(j.config, j.seed, j.folder, place, _Reporter(j.number, on_event), should_stop) for j in jobs]
+        failures = _run_here(jobs, place, on_event, should_stop)
+    else:
+        failures = _run_in_workers(jobs, place, workers, on_event, should_stop)
+    if failures and len(jobs) == 1:
+        raise failures[0][1]
+    if failures:
+        job, error = failures[0]
+        more = f" {len(failures)} of {len(jobs)} seeds failed." if len(failures) > 1 else ""
+        raise type(error)(f"seed {job.seed}: {error}{more} All seeds are kept in {job.folder.parent}.") from error
+
+
+Failures = list[tuple[Job, UsageError]]
+
+
+def _failed(job: Job, error: UsageError) -> Event:
+    return Event(job.number, 0, 0, 0, {}, None, str(error))
+
+
+def _run_here(
+    jobs: Sequence[Job], place: Place, on_event: Callable[[Event], None], should_stop: Callable[[], bool]
+) -> Failures:
+    failures: Failures = []
+    for job in jobs:
+        try:
+            execute(job.config, job.seed, job.folder, place, _Reporter(job.number, on_event), should_stop)
+        except UsageError as error:
+            failures.append((job, error))
+            on_event(_failed(job, error))
+    return failures
+
+
+def _run_in_workers(
+    jobs: Sequence[Job],
+    place: Place,
+    workers: int,
+    on_event: Callable[[Event], None],
+    should_stop: Callable[[], bool],
+) -> Failures:
     context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in a broken state
     stop, events = context.Event(), context.Queue()
+    failures: Failures = []
+    others: list[BaseException] = []
     with ProcessPoolExecutor(min(workers, len(jobs)), context, _begin_worker, (stop, events)) as pool:
-        futures = [pool.submit(_work, job, place) for job in jobs]
-        while not all(future.done() for future in futures):
-            if should_stop() or any(future.done() and future.exception() for future in futures):
-                stop.set()
-            _drain(events, on_event, wait=0.1)
+        try:
+            with _signals_held():
+                waiting = {pool.submit(_work, job, place): job for job in jobs}
+            while waiting:
+                if should_stop() or others:
+                    stop.set()
+                _drain(events, on_event, wait=0.1)
+                for future in [future for future in waiting if future.done()]:
+                    job, error = waiting.pop(future), future.exception()
+                    if isinstance(error, UsageError):
+                        failures.append((job, error))
+                        on_event(_failed(job, error))
+                    elif error is not None:
+                        others.append(error)
+        finally:
+            stop.set()
     _drain(events, on_event, wait=0.0)
-    return [_result(future, job) for future, job in zip(futures, jobs, strict=True)]
+    _raise_first(others, should_stop(), jobs[0].folder.parent)
+    return failures
 
 
-def _result(future: Future[RunRecord], job: Job) -> RunRecord:
-    try:
-        return future.result()
-    except UsageError as error:
-        raise type(error)(f"seed {job.seed}: {error}") from error
+def _raise_first(errors: list[BaseException], asked_to_stop: bool, folder: Path) -> None:
+    """Raise what ended the workers: a bug of ours, a lost process, or a wish to stop."""
+    for error in errors:
+        if not isinstance(error, Stopped | BrokenProcessPool):
+            raise error
+    for error in errors:
+        if isinstance(error, Stopped) or asked_to_stop:
+            raise Stopped from error
+        raise TrainingError(
+            "A worker process was ended from outside, perhaps for lack of memory. Go on from the last checkpoints, "
+            f"with fewer --workers if memory is short: mnemon run --resume {shlex.quote(str(folder))}"
+        ) from error
 
 
 def _drain(events: Any, on_event: Callable[[Event], None], wait: float) -> None:
+    """Hand on the events that are there; wait only for the first, or a steady stream would never let go."""
     try:
+        on_event(events.get(timeout=wait) if wait else events.get_nowait())
         while True:
-            on_event(events.get(timeout=wait) if wait else events.get_nowait())
+            on_event(events.get_nowait())
     except queue.Empty:
         pass
 
 
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back; processes that are started meanwhile hold them until they are ready."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+# In a worker process
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STOP: Any = None
 _EVENTS: Any = None
+_LEAVE = threading.Event()
+"""Set when the worker is of no use any more: it was told to end, or its parent is gone."""
+_WORKING = threading.Lock()
 
 
 def _begin_worker(stop: Any, events: Any) -> None:
@@ -128,15 +221,28 @@ def _begin_worker(stop: Any, events: Any) -> None:
     _STOP, _EVENTS = stop, events
     # Ctrl-C reaches the whole group; the parent decides, and tells by the event.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: _LEAVE.set())
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    threading.Thread(target=_leave_in_time, daemon=True).start()
 
 
-def _work(job: Job, place: Place) -> RunRecord:
-    parent = os.getppid()
+def _leave_in_time() -> None:
+    """End the process when it is of no use: the run saves first, and nobody waits for an answer."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    while parent.is_alive() and not _LEAVE.wait(0.5):
+        pass
+    _LEAVE.set()
+    with _WORKING:
+        os._exit(1)
 
+
+def _work(job: Job, place: Place) -> None:
     def should_stop() -> bool:
-        # An orphan saves and ends, rather than train on unseen.
-        return _STOP.is_set() or os.getppid() != parent
+        return _STOP.is_set() or _LEAVE.is_set()
 
-    if should_stop():
-        raise Stopped
-    return execute(job.config, job.seed, job.folder, place, _Reporter(job.number, _EVENTS.put), should_stop)
+    with _WORKING:
+        if should_stop():
+            raise Stopped
+        execute(job.config, job.seed, job.folder, place, _Reporter(job.number, _EVENTS.put), should_stop)

@@ -87,6 +87,8 @@ def _scale_chunk_embeddings(hypernet: ChunkedHypernet, target: Target) -> None:
         if variance is not None:
             wanted[slot.start : slot.stop] = variance
     per_chunk = wanted.view(hypernet.n_rows, hypernet.chunk).nanmean(1)
+    if per_chunk.isnan().all():
+        return  # vectors alone: there is no fan-in to go by
     per_chunk = torch.where(per_chunk.isnan(), per_chunk.nanmean(), per_chunk)  # chunks of vectors alone
     task_power = float(hypernet.embedding_size)
     # Half of the smallest variance comes from the task embedding, so that every chunk has room for its own.

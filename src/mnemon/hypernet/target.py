@@ -54,9 +54,21 @@ class Target(nn.Module):
         parts = _Cut.apply(weights, [*self._sizes, len(weights) - self.size])
         return {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=False)}
 
-    def forward(self, weights: Tensor, *inputs: Tensor, buffers: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Run the module with these weights; in training mode the given buffers are updated in place."""
-        return functional_call(self.module, {**self.cut(weights), **(buffers or {})}, inputs)
+    def forward(
+        self,
+        weights: Tensor,
+        *inputs: Tensor,
+        buffers: Mapping[str, Tensor] | None = None,
+        outputs: tuple[int, int] | None = None,
+    ) -> Tensor:
+        """Run the module with these weights; in training mode the given buffers are updated in place.
+
+        With `outputs` = (first, last + 1) only these outputs are computed: the rows of the last layer are cut first.
+        """
+        tensors = self.cut(weights)
+        if outputs is not None:
+            tensors |= {slot.name: tensors[slot.name][slice(*outputs)] for slot in self.head_slots()}
+        return functional_call(self.module, {**tensors, **(buffers or {})}, inputs)
 
     def fresh_buffers(self) -> Buffers:
         """Return a copy of the buffers as the module came with them: the start of every task."""
@@ -67,10 +79,27 @@ class Target(nn.Module):
         parameters = dict(self.module.named_parameters())
         return torch.cat([parameters[slot.name].detach().flatten() for slot in self.slots])
 
-    def head_slots(self, outputs: int) -> list[Slot]:
-        """Return the slots of the last layer, one row per output; empty if the last layer has another form."""
+    def head_slots(self) -> list[Slot]:
+        """Return the slots of the last layer: one row per output, if the module is an ordinary one."""
         prefix = self.slots[-1].name.rpartition(".")[0]
-        return [s for s in self.slots if s.name.rpartition(".")[0] == prefix and s.shape[:1] == (outputs,)]
+        return [slot for slot in self.slots if slot.name.rpartition(".")[0] == prefix]
+
+    @torch.no_grad()
+    def can_cut_outputs(self, inputs: Tensor) -> bool:
+        """Try on some inputs whether the module lets its last layer be cut to some of the outputs."""
+        was_training = self.module.training
+        self.eval()
+        weights, buffers = self.own_weights(), self.fresh_buffers()
+        whole = self(weights, inputs, buffers=buffers)
+        some = (whole.shape[-1] // 3, whole.shape[-1] // 3 + 1)
+        try:
+            part = self(weights, inputs, buffers=buffers, outputs=some)
+        except (RuntimeError, IndexError):
+            return False
+        finally:
+            self.train(was_training)
+        wanted = whole[..., slice(*some)]
+        return part.shape == wanted.shape and torch.allclose(part, wanted, atol=1e-5)
 
 
 class _Cut(torch.autograd.Function):
@@ -80,10 +109,16 @@ class _Cut(torch.autograd.Function):
     pass of `torch.split` was measured up to ten times slower than these copies.
     """
 
+    generate_vmap_rule = True  # the Fisher information takes gradients of many examples at once
+
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
-        ctx.sizes, ctx.shape = sizes, weights.shape
+    def forward(weights: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
         return weights.split(sizes)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, list[int]], output: tuple[Tensor, ...]) -> None:
+        weights, ctx.sizes = inputs
+        ctx.shape = weights.shape
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor, None]:

@@ -112,8 +112,9 @@ class DifferentiatedLookahead(AbstractLookahead):
         for group in twin.param_groups:
             group.update({"differentiable": True, "foreach": False, "fused": None})
         for tensor, gradient in zip(moved, task_gradients, strict=True):
-            # Where the gradient is 0 the root in Adam has no derivative: nothing flows back there.
-            tensor.grad = torch.where(gradient == 0, gradient.detach(), gradient)
+            # Where the square of the gradient is 0 the root in Adam has no derivative: nothing flows back there.
+            negligible = gradient.abs() < torch.finfo(gradient.dtype).tiny ** 0.5
+            tensor.grad = torch.where(negligible, gradient.detach(), gradient)
         twin.step()
         names = [f"module.{name}" for name, _ in self.module.named_parameters()]
         at_moved = dict(zip(names, moved, strict=True))

@@ -196,6 +196,8 @@ class _SquaredDrift(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # one output, so one gradient
+        if torch.is_grad_enabled():  # the sums are constants to autograd: a second derivative would be wrong
+            raise RuntimeError("exact_penalty has no second derivative; take plain_penalty with create_graph.")
         _ = ctx.saved_tensors
         factor = 2 * grads[0]
         total = torch.zeros_like(ctx.way.anchors.readout) if ctx.add_to is None else ctx.add_to
@@ -225,7 +227,7 @@ class _ByGram:
                 gram = p[: width + 1] @ p.T
                 for i in inside:
                     self.grams[i] += gram
-        self.value = torch.stack([self._value(i) for i in range(len(blocks))]).sum()
+        self.value = sum((self._value(i) for i in range(len(blocks))), h.new_zeros(()))
 
     def _value(self, i: int) -> Tensor:
         width = self.delta.shape[1]
@@ -260,7 +262,7 @@ class _Directly:
         self.anchors, self.blocks = anchors, blocks
         self.h, self.delta = with_one(h), h - h_star
         self.drifts = [self._drift(block) for block in blocks]
-        self.value = torch.stack([drift.square().sum() for drift in self.drifts]).sum()
+        self.value = sum((drift.square().sum() for drift in self.drifts), h.new_zeros(()))
 
     def _drift(self, block: Block) -> Tensor:
         columns = slice(block.start, block.stop)

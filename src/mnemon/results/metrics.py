@@ -30,6 +30,8 @@ class AccuracyMatrix:
     rows: Sequence[Sequence[float]]
     untrained: Sequence[float] = ()
     n_tasks: int = 0
+    of_errors: bool = False
+    """Whether the values are errors, the lower the better; transfer and forgetting are defined for accuracies."""
 
     @property
     def values(self) -> np.ndarray:
@@ -52,12 +54,16 @@ class AccuracyMatrix:
     @property
     def bwt_gem(self) -> Metric:
         """Backward transfer (Lopez-Paz & Ranzato, 2017): final minus during, without the last task."""
+        if reason := self._no_comparison():
+            return Metric(math.nan, reason)
         r = self.values
-        return self._mean((r[-1] - np.diagonal(r))[:-1], "it needs two tasks and R[T-1, j]")
+        return self._mean((r[-1] - np.diagonal(r))[:-1], "not every task was tested after it and after the last one")
 
     @property
     def fwt_gem(self) -> Metric:
         """Forward transfer (Lopez-Paz & Ranzato, 2017): just before a task is learned, above untrained."""
+        if reason := self._no_comparison():
+            return Metric(math.nan, reason)
         if len(self.untrained) != self.n_tasks:
             return Metric(math.nan, "the untrained network was not tested")
         gain = np.diagonal(self.values, offset=1) - np.array(self.untrained, dtype=float)[1:]
@@ -66,9 +72,9 @@ class AccuracyMatrix:
     @property
     def forgetting_chaudhry(self) -> Metric:
         """Forgetting (Chaudhry et al., 2018): best accuracy before the last task minus the final one."""
+        if reason := self._no_comparison():
+            return Metric(math.nan, reason)
         r = self.values
-        if self.n_tasks < 2:
-            return Metric(math.nan, "it needs two tasks")
         if any(np.isnan(r[j:-1, j]).any() for j in range(self.n_tasks - 1)):
             return Metric(math.nan, "not every row of R was measured")
         best = np.array([np.nanmax(r[:-1, j]) for j in range(self.n_tasks - 1)])
@@ -84,6 +90,11 @@ class AccuracyMatrix:
     def metrics(self) -> dict[str, Metric]:
         """All metrics by name."""
         return {name: getattr(self, name) for name in METRICS}
+
+    def _no_comparison(self) -> str:
+        if self.of_errors:
+            return "it is defined for accuracies, not for errors"
+        return "it needs two tasks" if self.n_tasks < 2 else ""
 
     def _mean(self, values: np.ndarray, reason: str) -> Metric:
         if values.size == 0 or np.isnan(values).any():

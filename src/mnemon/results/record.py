@@ -51,7 +51,7 @@ class RunRecord:
     @property
     def accuracy(self) -> AccuracyMatrix:
         """The accuracy matrix with its metrics."""
-        return AccuracyMatrix(self.matrix, self.untrained, len(self.task_names))
+        return AccuracyMatrix(self.matrix, self.untrained, len(self.task_names), of_errors=self.metric == "mse")
 
     def write(self, folder: Path) -> None:
         """Write the folder's files, each aside and then renamed."""
@@ -62,28 +62,41 @@ class RunRecord:
         metrics = self.accuracy.metrics
         facts["metrics"] = {name: metric.value for name, metric in metrics.items()}
         facts["missing"] = {name: metric.reason for name, metric in metrics.items() if metric.reason}
-        _replace(folder / CONFIG, tomli_w.dumps(config))
-        _replace(folder / LOSSES, "".join(json.dumps(line) + "\n" for line in losses))
-        _replace(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
+        write_text(folder / CONFIG, tomli_w.dumps(config))
+        write_text(folder / LOSSES, "".join(json.dumps(_without_nan(line)) + "\n" for line in losses))
+        write_text(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
 
     @classmethod
     def read(cls, folder: Path) -> RunRecord:
         """Read a run folder."""
         try:
-            facts = json.loads((folder / RECORD).read_text())
-            config = tomllib.loads((folder / CONFIG).read_text())
-            losses = [json.loads(line) for line in (folder / LOSSES).read_text().splitlines()]
+            facts = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            config = tomllib.loads((folder / CONFIG).read_text(encoding="utf-8"))
+            losses = [json.loads(line) for line in (folder / LOSSES).read_text(encoding="utf-8").splitlines()]
         except FileNotFoundError as error:
             raise UsageError(f"{folder} is not a run folder: {Path(error.filename).name} is missing.") from error
         except (ValueError, OSError) as error:
             raise UsageError(f"The record in {folder} is damaged: {error}.") from error
-        if not isinstance(facts, dict) or facts.get("format", 0) > FORMAT:
-            raise UsageError(f"The record in {folder} was written by a newer mnemon; this one reads format {FORMAT}.")
+        number = facts.get("format") if isinstance(facts, dict) else None
+        if not isinstance(number, int):
+            raise UsageError(f"{folder / RECORD} was not written by mnemon: it names no format.")
+        if number > FORMAT:
+            raise UsageError(
+                f"The record in {folder} has format {number} and was written by a newer mnemon; "
+                f"this one reads format {FORMAT}."
+            )
         for derived in ("metrics", "missing"):
             facts.pop(derived, None)
-        facts["matrix"] = [_with_nan(row) for row in facts["matrix"]]
-        facts["untrained"] = _with_nan(facts["untrained"])
-        return cls(config=config, losses=losses, **facts)
+        try:
+            facts["matrix"] = [_with_nan(row) for row in facts["matrix"]]
+            facts["untrained"] = _with_nan(facts["untrained"])
+            record = cls(config=config, losses=losses, **facts)
+            n_tasks = len(record.task_names)
+            if len(record.matrix) > n_tasks or any(len(row) != n_tasks for row in record.matrix):
+                raise ValueError(f"the accuracy matrix is not of {n_tasks} tasks")
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"The record in {folder} is damaged: {RECORD} holds no run ({error}).") from error
+        return record
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -108,10 +121,11 @@ def _natural(path: Path) -> tuple[object, ...]:
     )
 
 
-def _replace(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file aside and rename it: at any moment it is whole, the old one or the new."""
     aside = path.with_name(path.name + ".new")
     try:
-        aside.write_text(text)
+        aside.write_text(text, encoding="utf-8")
         os.replace(aside, path)
     except OSError as error:
         aside.unlink(missing_ok=True)

@@ -9,46 +9,56 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mnemon.config import differences
 from mnemon.errors import UsageError
 from mnemon.results.metrics import METRICS, mean_and_sem
 from mnemon.results.record import RunRecord
 
-MOST_TASKS = 12
+MOST_TASKS = 10
 """Tasks shown in full; of longer streams the first and last are shown."""
 
 
 def summary(records: Sequence[RunRecord]) -> RenderableType:
     """Show the runs of one experiment: tasks, metrics, counts, times."""
-    first = records[0]
-    for r in records:
-        if r.preset != first.preset or r.task_names != first.task_names:
-            raise UsageError(
-                f"The runs are of different experiments ({first.preset} and {r.preset}): show them one by one."
-            )
-    parts: list[RenderableType] = [_title(records), _task_table(records), _metric_lines(records)]
-    return Group(*parts, _facts(records))
+    check_same_experiment(records)
+    return Group(_title(records), _task_table(records), _metric_table(records), _facts(records))
 
 
-def matrix_table(record: RunRecord) -> Table:
+def check_same_experiment(records: Sequence[RunRecord]) -> None:
+    """Refuse runs that differ in more than their seeds: their mean would say nothing."""
+    first, remedy = records[0], "Name the folder of one of them."
+    for i, r in enumerate(records):
+        if r.preset != first.preset:
+            raise UsageError(f"There are runs of different experiments here: {first.preset} and {r.preset}. {remedy}")
+        if different := differences(first.config, r.config):
+            raise UsageError(f"There are runs with different settings here: {', '.join(different[:3])}. {remedy}")
+        if r.seed in (other.seed for other in records[:i]):
+            raise UsageError(f"There are two runs of {r.preset} with seed {r.seed} here. {remedy}")
+
+
+def matrix_table(record: RunRecord) -> RenderableType:
     """Show the accuracy matrix of one run: a row per task learned, a column per task tested."""
-    table = Table(
-        title=f"{_unit(record)} on each task (columns) after each task (rows), seed {record.seed}",
-        title_justify="left",
-    )
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     shown = _shown(len(record.task_names))
     table.add_column("after")
     for j in shown:
-        table.add_column(str(j + 1), justify="right")
-    for i in (i for i in shown if i < len(record.matrix)):
-        table.add_row(str(i + 1), *(_number(record.matrix[i][j], record) for j in shown))
-    return table
+        table.add_column("…" if j is None else str(j + 1), justify="right", no_wrap=True)
+    for i in shown:
+        if i is None:
+            table.add_row(*["…"] * (len(shown) + 1))
+        elif i < len(record.matrix):
+            row = record.matrix[i]
+            table.add_row(str(i + 1), *("…" if j is None else _number(row[j], record) for j in shown))
+    title = f"\n{_unit(record)} on each task (columns) after each task (rows), seed {record.seed}"
+    return Group(Text(title, style="italic"), table)
 
 
-def _shown(n: int) -> list[int]:
+def _shown(n: int) -> list[int | None]:
+    """Return the tasks that are shown; None where some are left out."""
     if n <= MOST_TASKS:
         return list(range(n))
     half = MOST_TASKS // 2
-    return [*range(half), *range(n - half, n)]
+    return [*range(half), None, *range(n - half, n)]
 
 
 def _unit(record: RunRecord) -> str:
@@ -58,7 +68,8 @@ def _unit(record: RunRecord) -> str:
 def _number(value: float, record: RunRecord) -> str:
     if math.isnan(value):
         return "·"
-    return f"{value:.2f}" if record.metric == "accuracy" else f"{value:.4f}"
+    digits = 2 if record.metric == "accuracy" else 4
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0, or there would be a -0.00
 
 
 def spread(values: Iterable[float], record: RunRecord) -> str:
@@ -91,9 +102,10 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     matrices = [r.accuracy.values for r in records]
     shown = _shown(len(first.task_names))
-    for place, j in enumerate(shown):
-        if place and j != shown[place - 1] + 1:
+    for j in shown:
+        if j is None:
             table.add_row("…", "…", "…", "…")
+            continue
         during, final = [m[j, j] for m in matrices], [m[-1, j] for m in matrices]
         change = [b - a for a, b in zip(during, final, strict=True)]
         name = f"{j + 1}: {first.task_names[j]}"
@@ -110,16 +122,16 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
     return table
 
 
-def _metric_lines(records: Sequence[RunRecord]) -> Text:
-    first, lines = records[0], []
+def _metric_table(records: Sequence[RunRecord]) -> Table:
+    first, table = records[0], Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for name in METRICS:
         metrics = [r.accuracy.metrics[name] for r in records]
         reason = next((m.reason for m in metrics if m.reason), "")
         value = f"none: {reason}" if reason else spread((m.value for m in metrics), first)
-        lines.append(f"{name:22}{value}")
+        table.add_row(name, value)
     if first.published:
-        lines.append(f"{'published':22}{first.published}")
-    return Text("\n".join(lines))
+        table.add_row("published", first.published)
+    return table
 
 
 def _facts(records: Sequence[RunRecord]) -> Text:

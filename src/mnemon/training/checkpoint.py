@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,11 @@ FORMAT = 1
 def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     """Replace the folder's checkpoint; if that fails, the earlier one stays."""
     aside = folder / f"{FILE}.new"
-    header = {"mnemon": json.dumps({"format": FORMAT, **facts})}
+    # Clones: safetensors refuses tensors that share memory.
+    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
+    header = {"mnemon": json.dumps({"format": FORMAT, "checksum": _checksum(tensors), **facts})}
     try:
-        # Clones: safetensors refuses tensors that share memory.
-        save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, aside, metadata=header)
+        save_file(tensors, aside, metadata=header)
         with aside.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(aside, folder / FILE)
@@ -52,10 +54,23 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
     if header is None:
         raise CheckpointError(f"{path} was not written by mnemon: its header holds no facts of a run.")
-    facts = json.loads(header)
+    try:
+        facts = json.loads(header)
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: {error}.") from error
     if facts.get("format") != FORMAT:
         raise CheckpointError(f"{path} has format {facts.get('format')}; this version reads format {FORMAT}.")
+    if facts.get("checksum", found := _checksum(tensors)) != found:
+        raise CheckpointError(f"{path} is damaged: its tensors are not those that were saved.")
     return tensors, facts
+
+
+def _checksum(tensors: dict[str, Tensor]) -> int:
+    """Return a CRC over names and bytes: safetensors itself notices only a wrong length."""
+    crc = 0
+    for name in sorted(tensors):
+        crc = zlib.crc32(tensors[name].flatten().view(torch.uint8).numpy().tobytes(), zlib.crc32(name.encode(), crc))
+    return crc
 
 
 def to_device(tensors: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -10,13 +10,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from mnemon.benchmarks.task import TaskStream
 from mnemon.config import differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners.base import AbstractLearner
-from mnemon.seeding import derive
+from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.batches import Batches
 from mnemon.training.evaluator import evaluate_all
@@ -54,7 +52,7 @@ class TrainingConfig:
                 raise UsageError(f"training.{name} must be at least 1, not {getattr(self, name)}.")
         if not 0 <= self.label_smoothing < 1:
             raise UsageError(f"training.label_smoothing must lie in 0 to 1, not {self.label_smoothing}.")
-        if self.checkpoint_seconds < 0:
+        if not self.checkpoint_seconds >= 0:
             raise UsageError(f"training.checkpoint_seconds must not be negative, not {self.checkpoint_seconds}.")
 
 
@@ -153,15 +151,17 @@ class Trainer:
 
     def _seed(self, task_id: int, moment: int) -> None:
         """Make all random numbers of a moment a function of seed, task and moment."""
-        torch.manual_seed(derive(self.seed, "step", task_id, moment))
+        seed_all(derive(self.seed, "step", task_id, moment), self.learner.device)
 
     def _check(self, terms: dict[str, float]) -> None:
         for name, value in terms.items():
             if not math.isfinite(value):
                 task = self.stream.tasks[self.progress.task_id].name
+                kept = self.folder is not None and (self.folder / checkpoint.FILE).exists()
                 raise TrainingError(
                     f"{name} became {value} in task {self.progress.task_id + 1} ('{task}'), step "
-                    f"{self.progress.step + 1}. The last good checkpoint is kept; try a smaller optimizer.lr."
+                    f"{self.progress.step + 1}; try a smaller optimizer.lr."
+                    + (f" The last checkpoint before that is kept in {self.folder}." if kept else "")
                 )
 
     def _pause(self) -> None:

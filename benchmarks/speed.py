@@ -1,0 +1,184 @@
+"""What a step of the hypernetwork learner costs beside a plain training step, and what the exact penalty saves.
+
+Run with `make bench`. Every number is a ratio of CPU times taken in turns within one process, so that a busy machine
+slows both sides alike; shown are the median of the rounds and their quartiles. Memory is the peak of a fresh process.
+"""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import build_learner, resolve
+from mnemon.hypernet import build_hypernet
+from mnemon.hypernet.chunked import ChunkedHypernet
+from mnemon.hypernet.target import Target
+from mnemon.learners.base import Batch
+from mnemon.learners.hypernet import HypernetLearner
+from mnemon.models import build_network
+from mnemon.regularizers import output
+from mnemon.regularizers.output import Anchors, exact_penalty, plain_penalty
+
+Action = Callable[[], object]
+
+
+def cpu_seconds(action: Action, repeats: int) -> float:
+    start = time.process_time()
+    for _ in range(repeats):
+        action()
+    return (time.process_time() - start) / repeats
+
+
+def compare(name: str, slow: Action, fast: Action, rounds: int, repeats: int, bar: str) -> float:
+    """Take both in turns and print the ratio of their CPU times."""
+    for action in (slow, fast):
+        action()
+    pairs = [(cpu_seconds(slow, repeats), cpu_seconds(fast, repeats)) for _ in range(rounds)]
+    ratios = sorted(a / b for a, b in pairs)
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    milliseconds = [1000 * statistics.median(column) for column in zip(*pairs, strict=True)]
+    print(
+        f"{name:58} {middle:7.2f}  ({low:.2f} to {high:.2f})   {milliseconds[0]:8.2f} ms / {milliseconds[1]:7.2f} ms   {bar}",
+        flush=True,
+    )
+    return middle
+
+
+def random_stream(n_tasks: int) -> TaskStream:
+    """Return tasks of the form of permuted MNIST, with one batch of noise: the time does not depend on the data."""
+    examples = Examples(torch.rand(128, 1024), torch.randint(0, 10, (128,)))
+    tasks = tuple(Task(str(i), examples, examples) for i in range(n_tasks))
+    return TaskStream("noise", Kind.CLASSIFICATION, tasks, (1024,), 10)
+
+
+def learner_at(preset: str, n_tasks: int, task: int) -> tuple[HypernetLearner, Action]:
+    """Return a learner in its so-many-th task, and its training step."""
+    stream = random_stream(n_tasks)
+    learner = build_learner(resolve(load_preset(preset)), stream, seed=0)
+    assert isinstance(learner, HypernetLearner)
+    inputs, targets = stream.tasks[0].train.batch(slice(None))
+    for task_id in range(task):
+        learner.begin_task(task_id)
+        learner.train_step(Batch(task_id, inputs, targets))
+        if task_id < task - 1:
+            learner.end_task(stream.tasks[task_id].train)
+    batch = Batch(task - 1, inputs, targets)
+    return learner, lambda: learner.train_step(batch)
+
+
+def plain_step(learner: HypernetLearner) -> Action:
+    """Return a training step of the same target with fused Adam and no hypernetwork."""
+    problem = learner.problem
+    network = problem.network(problem.n_tasks * problem.outputs_per_task)
+    optimizer = problem.optimizer.build(network.parameters())
+    examples = random_stream(1).tasks[0].train
+    inputs, targets = examples.batch(slice(None))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(inputs)[:, :10], targets).backward()
+        optimizer.step()
+
+    return step
+
+
+def penalty_pair(preset: str, n_tasks: int, old: int) -> tuple[Action, Action]:
+    """Return plain and exact penalty, with gradients, of a preset's hypernetwork after so many old tasks."""
+    config = resolve(load_preset(preset))
+    target = Target(build_network(config.target, (1024,), 10 * n_tasks))
+    frozen = build_hypernet(config.method.hypernet, target).requires_grad_(False)
+    anchors = Anchors(frozen, torch.randn(old, frozen.embedding_size))
+    moved = copy.deepcopy(frozen).requires_grad_(True)
+    with torch.no_grad():
+        for parameter in moved.parameters():
+            parameter.add_(1e-3 * torch.randn_like(parameter))
+    parameters = list(moved.parameters())
+    draw = anchors.everything()
+    return (
+        lambda: torch.autograd.grad(plain_penalty(moved, anchors, draw), parameters),
+        lambda: torch.autograd.grad(exact_penalty(moved, anchors, draw), parameters),
+    )
+
+
+def worst_choice(width: int, chunk: int, rounds: int) -> None:
+    """Print how much the chosen way of the exact penalty costs beside the better one, over numbers of rows."""
+    chooser = output.gram_is_cheaper
+    for rows in (width // 4, width // 2, width, width + 1, 2 * width, 4 * width):
+        hypernet = ChunkedHypernet(rows * chunk - chunk // 3, 8, (width,), nn.ReLU, chunk, 8)
+        for parameter in hypernet.parameters():
+            nn.init.normal_(parameter, std=0.1)
+        anchors = Anchors(hypernet, torch.randn(1, 8))
+        draw, parameters = anchors.everything(), list(hypernet.parameters())
+
+        def penalty(way: Callable[[int, int], bool]) -> None:
+            output.gram_is_cheaper = way
+            torch.autograd.grad(exact_penalty(hypernet, anchors, draw), parameters)  # noqa: B023
+
+        ways: list[Action] = [lambda: penalty(lambda n, k: True), lambda: penalty(lambda n, k: False)]
+        ways.append(lambda: penalty(chooser))
+        times = [[cpu_seconds(way, 3) for way in ways] for _ in range(rounds)]
+        gram, direct, chosen = (1000 * statistics.median(column) for column in zip(*times, strict=True))
+        print(
+            f"  {rows:4} rows, width {width}, chunk {chunk}: Gram {gram:7.2f} ms, directly {direct:7.2f} ms, "
+            f"chosen / better {chosen / min(gram, direct):.2f}",
+            flush=True,
+        )
+    output.gram_is_cheaper = chooser
+
+
+def peak_memory(task: int, results: Any) -> None:
+    """Report the peak memory, in MB, of a fresh process that trains in a task."""
+    torch.set_num_threads(1)
+    _, step = learner_at("permuted-10", 10, task)
+    for _ in range(20):
+        step()
+    results.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def measured_memory(task: int) -> float:
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    process = context.Process(target=peak_memory, args=(task, results))
+    process.start()
+    megabytes: float = results.get(timeout=300)
+    process.join()
+    return megabytes
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    print(
+        f"torch {torch.__version__}, one thread. Ratio of CPU times: median of rounds (quartiles); the two; the bar"
+    )
+    learner, tenth = learner_at("permuted-10", 10, 10)
+    _, second = learner_at("permuted-10", 10, 2)
+    compare(
+        "permuted-10: step at task 10 / plain step of the target", tenth, plain_step(learner), 15, 5, "at most 2.5"
+    )
+    compare("permuted-10: step at task 10 / step at task 2", tenth, second, 15, 5, "at most 1.15")
+    compare("permuted-10, task 10: plain / exact penalty", *penalty_pair("permuted-10", 10, 9), 7, 2, "at least 15")
+    compare(
+        "permuted-100, task 50: plain / exact penalty", *penalty_pair("permuted-100", 100, 49), 3, 1, "at least 5"
+    )
+    print("exact penalty: the chosen way beside the better one (at most 1.1)")
+    worst_choice(25, 78000, 9)
+    worst_choice(350, 7500, 5)
+    two, ten = measured_memory(2), measured_memory(10)
+    print(
+        f"permuted-10: peak memory {ten:.0f} MB at task 10, {two:.0f} MB at task 2: ratio {ten / two:.3f} (at most 1.05)"
+    )
+
+
+if __name__ == "__main__":
+    main()

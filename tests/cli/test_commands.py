@@ -1,0 +1,226 @@
+"""Each command: what it prints, how soon, and that what only looks does not import torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import contents, ended
+
+import mnemon as package
+from mnemon.experiments.preset import all_presets
+
+COMMANDS = ("data", "presets", "run", "settings", "show")
+
+
+def one_line(text: str) -> str:
+    """Undo the wrapping and boxes of a help page or table."""
+    return " ".join(re.sub("[│╭╮╰╯─┃┏┓]", " ", text).split())
+
+
+def widest(text: str) -> int:
+    return max(len(line) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_help_lists_every_command_with_a_sentence(mnemon, words):
+    outcome = mnemon(*words)
+    text = one_line(outcome.out)
+    assert outcome.code == 0
+    for command in COMMANDS:
+        assert re.search(rf" {command} [A-Z][^.]+\.", text), command
+    assert widest(outcome.out) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_explains_each_of_its_words(mnemon, command):
+    outcome = mnemon(command, "--help")
+    assert outcome.code == 0
+    assert f"mnemon {command}" in outcome.out
+    text = one_line(outcome.out)
+    options = re.findall(r"(--[a-z]+)(?: -s)? (?:INT|STR\.\.\.|STR|PATH) (\S)", text)
+    assert all(letter.isupper() or letter in "c" for _, letter in options), options
+    assert len(options) == {"run": 9, "settings": 1, "data": 1}.get(command, 0)
+    assert widest(outcome.out) <= 80
+
+
+def test_version(mnemon):
+    assert mnemon("--version").out.strip() == package.__version__
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_presets_are_listed_with_what_they_are_and_cost(mnemon, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    outcome = mnemon("presets")
+    assert widest(outcome.out) <= columns
+    names = [line.removesuffix(" (default)") for line in outcome.out.splitlines() if not line.startswith(" ")]
+    assert names == sorted(preset.name for preset in all_presets())
+    text = one_line(outcome.out)
+    assert "split-digits (default)" in text
+    for preset in all_presets():
+        assert f"{preset.about} Time per seed: {preset.cost}" in text
+        assert f"published: {preset.published}" in text or not preset.published
+
+
+def test_settings_are_listed_with_value_and_meaning(mnemon):
+    outcome = mnemon("settings", "split-digits", "--set", "beta=0.5", "--set", "target.hidden=[7]")
+    text = one_line(outcome.out)
+    assert outcome.code == 0
+    assert widest(outcome.out) <= 80
+    assert "method hypernet Choose one of: hypernet, finetuned-hypernet," in text
+    assert "method.beta 0.5 Strength of the penalty" in text
+    assert "target.hidden [7] Widths of the hidden layers." in text
+    assert "method.hypernet.chunk_embedding_size 32" in text
+    assert "benchmark.n_tasks none" in text
+
+
+def test_settings_follow_the_method(mnemon):
+    text = one_line(mnemon("settings", "--set", "method=joint").out)
+    assert "method joint" in text
+    assert "method.beta" not in text
+
+
+def test_data_says_what_is_there_and_how_to_get_the_rest(mnemon, monkeypatch, tmp_path):
+    from mnemon.benchmarks import sources
+
+    monkeypatch.setattr(sources, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "mine" / "mnist").mkdir(parents=True)
+    lines = mnemon("data", "--data", "mine").out.splitlines()
+    assert [re.split(r"\s{2,}", line)[:2] for line in lines[1:]] == [
+        ["digits", "verified"],
+        ["mnist", "missing"],
+        ["fashion-mnist", "missing"],
+    ]
+    assert "nothing to fetch" in lines[1]
+    assert "--data FOLDER or MNEMON_DATA" in lines[2]
+    (tmp_path / "mine" / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"\0" * 10)
+    text = one_line(mnemon("data", "--data", "mine").out)
+    assert "mnist damaged: 'mine/mnist/t10k-labels-idx1-ubyte' should hold 10,008 bytes and holds 10." in text
+
+
+def test_data_names_a_folder_that_is_missing(refused):
+    assert refused("data", "--data", "nowhere").startswith("The data folder 'nowhere' (--data) does not exist.")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_run_is_shown_as_it_was_when_it_ended(mnemon, small, monkeypatch, columns, tmp_path):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    ran = mnemon("run", *small, "--out", "my run")
+    assert ran.code == 0
+    assert ran.err == ""
+    lines = ran.out.splitlines()
+    assert [line.split(":")[0] for line in lines[:3]] == [f"seed 0  task {i}/3 learned" for i in (1, 2, 3)]
+    assert lines[-1] == "Kept in my run (this report: summary.txt); show it again: mnemon show 'my run'"
+    shown = mnemon("show", "my run")
+    assert shown.out.splitlines() == lines[3:-1]
+    assert widest(shown.out) <= columns
+    report = (tmp_path / "my run" / "summary.txt").read_text()
+    assert one_line(report) == one_line(shown.out)
+    assert "split-digits hypernet, seed 0" in one_line(shown.out)
+    assert sorted(contents(tmp_path)) == [
+        f"my run/{name}"
+        for name in ("checkpoint.safetensors", "config.toml", "losses.jsonl", "record.json", "summary.txt")
+    ]
+
+
+def test_showing_changes_nothing(mnemon, stopped):
+    before = contents(stopped)
+    outcome = mnemon("show", stopped)
+    assert outcome.code == 0
+    assert "(1 not finished)" in outcome.out
+    assert contents(stopped) == before
+
+
+def test_quiet_shows_only_the_result(mnemon, small):
+    out = mnemon("run", *small, "--out", "run", "--quiet").out
+    assert "learned:" not in out
+    assert "Accuracy (%) on each task" in out
+
+
+def test_a_matrix_that_was_only_measured_on_the_diagonal_says_so(mnemon, small, tmp_path):
+    text = one_line(mnemon("run", *small, "--set", "matrix=diagonal", "--out", "run").out)
+    assert "forgetting_chaudhry none: not every row of R was measured" in text
+    facts = json.loads((tmp_path / "run" / "record.json").read_text())
+    assert facts["matrix"][1][0] is None
+    assert facts["metrics"]["forgetting_chaudhry"] is None
+    assert facts["metrics"]["bwt_gem"] is not None
+
+
+def test_a_regression_is_shown_in_its_own_unit(mnemon):
+    text = one_line(mnemon("run", "toy", "--set", "steps=2", "--out", "run").out)
+    assert "Mean squared error on each task" in text
+    assert "forgetting_chaudhry none: it is defined for accuracies, not for errors" in text
+
+
+def test_a_preset_file_can_be_run(mnemon, small, tmp_path):
+    (tmp_path / "mine.toml").write_text('like = "split-digits"\n[method]\nbeta = 0.5\n')
+    assert "mine  hypernet, seed 0" in mnemon("run", "mine.toml", *small, "--out", "run").out
+    assert "beta = 0.5" in (tmp_path / "run" / "config.toml").read_text()
+
+
+def test_a_finished_run_says_so_and_is_shown(mnemon, finished):
+    before = contents(finished)
+    outcome = mnemon("run", "--resume", finished)
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"The run in {finished} is finished; there is nothing to go on with.\n")
+    assert "Accuracy (%) on each task" in outcome.out
+    after = contents(finished)
+    after.pop("summary.txt")
+    assert after == before
+
+
+# Real processes
+
+IMPORTED = """
+import sys
+from mnemon.cli import main
+try:
+    main({words!r})
+finally:
+    print("IMPORTED", *sorted({{"torch", "sklearn", "scipy"}} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["presets"], ["show", "RUN"], ["run", "--help"]])
+def test_commands_that_only_look_answer_at_once_and_without_torch(words, finished):
+    words = [str(finished) if word == "RUN" else word for word in words]
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-c", IMPORTED.format(words=words)]
+        outcome = subprocess.run(command, capture_output=True, text=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert outcome.stdout.splitlines()[-1] == "IMPORTED"
+        # The processor's time: a machine that is busy with other things must not fail the test.
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if times[-1] < 1.0:
+            break
+    assert min(times) < 1.0
+
+
+def test_the_installed_command_and_the_module_are_the_same():
+    script = Path(sys.executable).with_name("mnemon")
+    commands = [[sys.executable, "-m", "mnemon"], *([[str(script)]] if script.exists() else [])]
+    for command in commands:
+        outcome = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+        assert outcome.stdout.strip() == package.__version__
+        outcome = subprocess.run([*command, "show", "nowhere"], capture_output=True, text=True)
+        assert (outcome.returncode, outcome.stdout) == (2, "")
+        assert outcome.stderr == "mnemon: There is no folder nowhere.\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(start):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mnemon", "presets"], stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert ended(process).err == ""

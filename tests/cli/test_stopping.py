@@ -1,0 +1,80 @@
+"""A run that is stopped, killed or out of disk space goes on and ends bit for bit as if nothing had been."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from command_line import contents, ended, forked, result_of, steps_of, wait_until, with_settings
+
+from mnemon.training.checkpoint import FILE, load
+
+STEPS = 80
+WORDS = with_settings(f"steps={STEPS}", "n_tasks=3", "target.hidden=[20]", "chunk=300", "checkpoint_seconds=0.01")
+AT_THE_START = -1
+MOMENTS = [AT_THE_START, *sorted(random.Random(0).sample(range(3 * STEPS - 40), 5))]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple:
+    """What the run comes to when nothing interrupts it."""
+    from mnemon.cli import main
+
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.raises(SystemExit):
+        main(["run", *WORDS, "--out", str(folder), "--quiet"])
+    return result_of(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_says_how_to_go_on(start, mnemon, whole, tmp_path, number):
+    process = start("run", *WORDS, "--out", "my run", "--data", tmp_path)
+    wait_until(lambda: steps_of(tmp_path / "my run") > STEPS, process.poll)
+    os.killpg(process.pid, number)
+    outcome = ended(process)
+    assert outcome.code == 130
+    assert outcome.err == ""
+    assert outcome.out.splitlines()[-1] == (
+        f"Stopped; everything is saved. Go on with: mnemon run --resume 'my run' --data {tmp_path}"
+    )
+    resumed = mnemon("run", "--resume", "my run", "--data", tmp_path)
+    assert resumed.code == 0
+    assert "task 1/3 learned" not in resumed.out
+    assert "task 3/3 learned" in resumed.out
+    assert result_of(tmp_path / "my run") == whole
+
+
+def test_a_run_killed_at_any_moment_ends_the_same(mnemon, whole, tmp_path):
+    assert len(MOMENTS) == 6
+    pause = random.Random(1)
+    for i, moment in enumerate(MOMENTS):
+        folder = tmp_path / f"run-{i}"
+        process = forked(["run", *WORDS, "--out", folder], tmp_path / "output")
+        begun = (folder / "record.json").exists if moment == AT_THE_START else lambda: steps_of(folder) >= moment  # noqa: B023
+        wait_until(begun, lambda: process.exitcode)  # noqa: B023
+        time.sleep(pause.uniform(0, 0.01))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert steps_of(folder) < 3 * STEPS
+        assert mnemon("run", "--resume", folder).code == 0, moment
+        assert result_of(folder) == whole, moment
+
+
+def test_a_run_out_of_disk_space_keeps_its_checkpoint_and_goes_on(mnemon, whole, stopped, tmp_path):
+    folder, output = tmp_path / "run", tmp_path / "output"
+    # The checkpoints of the second task are the larger ones: they have a snapshot of the hypernetwork.
+    limit = (stopped / FILE).stat().st_size * 9 // 10
+    process = forked(["run", *WORDS, "--quiet", "--out", folder], output, largest_file=limit)
+    process.join()
+    assert process.exitcode == 2
+    (line,) = output.read_text().splitlines()
+    assert line.startswith(f"mnemon: Could not save the checkpoint in {folder}: ")
+    assert line.endswith("The last good one is kept; free some space and resume.")
+    assert sorted(contents(folder)) == [FILE, "config.toml", "losses.jsonl", "record.json"]
+    assert (load(folder)[1]["task_id"], load(folder)[1]["step"]) == (1, 0)
+    assert mnemon("run", "--resume", folder).code == 0
+    assert result_of(folder) == whole

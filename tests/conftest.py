@@ -1,0 +1,99 @@
+"""What all tests share: one thread, fixed random numbers, and tasks that are learned in a blink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import hypothesis
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.learners.base import Batch, Problem
+from mnemon.learners.optimizer import OptimizerConfig
+from mnemon.models import NETWORKS, TargetConfig
+
+torch.set_num_threads(1)
+hypothesis.settings.register_profile("mnemon", derandomize=True, deadline=None, max_examples=60, database=None)
+hypothesis.settings.load_profile("mnemon")
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Every test starts from the same random numbers, in whatever order the tests run."""
+    torch.manual_seed(20)
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    """Compute in float64, in which slow twins agree to many digits."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+class NormalizedNet(nn.Module):
+    """A small network with batch norm, and so with buffers."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.first = nn.Linear(inputs, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.last = nn.Linear(8, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.norm(self.first(x)).relu())
+
+
+@pytest.fixture
+def normalized_net(monkeypatch) -> type[nn.Module]:
+    """Register a network with batch norm under the name 'normalized'."""
+    monkeypatch.setitem(NETWORKS, "normalized", lambda config, shape, outputs: NormalizedNet(shape[0], outputs))
+    return NormalizedNet
+
+
+@pytest.fixture
+def problem() -> Callable[..., Problem]:
+    """Make the problem of the blobs below; settings of the optimizer and of the target may be given."""
+
+    def make(
+        n_tasks: int = 3,
+        target: TargetConfig | None = None,
+        kind: Kind = Kind.CLASSIFICATION,
+        label_smoothing: float = 0.0,
+        outputs: int = 2,
+        **optimizer,
+    ) -> Problem:
+        target = target or TargetConfig(hidden=(6,))
+        return Problem(kind, n_tasks, (4,), outputs, target, OptimizerConfig(**optimizer), label_smoothing)
+
+    return make
+
+
+@pytest.fixture
+def blobs() -> TaskStream:
+    """Three tasks to tell two clouds apart that lie in other directions for each task."""
+    random = torch.Generator().manual_seed(3)
+
+    def examples(axis: int, n: int) -> Examples:
+        targets = torch.arange(n) % 2
+        inputs = 0.4 * torch.randn(n, 4, generator=random, dtype=torch.float64)
+        inputs[:, axis] += 2.0 * targets - 1
+        return Examples(inputs.to(torch.get_default_dtype()), targets)
+
+    tasks = (Task(f"axis {axis}", examples(axis, 64), examples(axis, 64)) for axis in range(3))
+    return TaskStream("blobs", Kind.CLASSIFICATION, tuple(tasks), (4,), 2)
+
+
+@pytest.fixture
+def batch_of(blobs) -> Callable[[int, int], Batch]:
+    """Make the batch of a task and a step, with some of each earlier task beside it."""
+
+    def take(task_id: int, step: int, past: bool = True) -> Batch:
+        index = (torch.arange(16) * 5 + 7 * step) % 64
+        earlier = tuple(take(t, step, past=False) for t in range(task_id)) if past else ()
+        return Batch(task_id, *blobs.tasks[task_id].train.batch(index), earlier)
+
+    return take

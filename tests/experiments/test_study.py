@@ -1,0 +1,187 @@
+"""Jobs of a study: their folders, what is resumed, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from mnemon.errors import TrainingError, UsageError
+from mnemon.experiments import run, study
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, execute, new_folder, pick_device, resolve
+from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
+from mnemon.results.record import RunRecord
+from mnemon.training import checkpoint
+from mnemon.training.trainer import Stopped
+
+CONFIG = resolve(load_preset("toy"), ["steps=3", "method.hypernet.hidden=[4]"])
+PLACE = Place("cpu")
+
+
+def run_all(jobs, workers: int = 1, events: list | None = None, should_stop=lambda: False) -> None:
+    run_jobs(jobs, PLACE, workers, (events if events is not None else []).append, should_stop)
+
+
+def tensors(folder: Path) -> dict[str, bytes]:
+    return {k: v.numpy().tobytes() for k, v in checkpoint.load(folder)[0].items()}
+
+
+def test_one_seed_has_the_folder_itself_and_several_have_one_each(tmp_path):
+    folder, jobs = new_jobs(CONFIG, range(5, 6), tmp_path / "one", PLACE)
+    assert [job.folder for job in jobs] == [folder] == [tmp_path / "one"]
+    folder, jobs = new_jobs(CONFIG, range(5, 8), tmp_path / "three", PLACE)
+    assert [job.folder for job in jobs] == [folder / f"seed-{s}" for s in (5, 6, 7)]
+    assert [RunRecord.read(job.folder).seed for job in jobs] == [5, 6, 7]
+
+
+def test_without_a_name_a_new_folder_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(study.time, "strftime", lambda form: "NOW")
+    names = [str(new_jobs(CONFIG, range(1), None, PLACE)[0]) for _ in range(3)]
+    assert names == ["runs/toy-NOW", "runs/toy-NOW-2", "runs/toy-NOW-3"]
+
+
+def test_a_folder_that_exists_is_left_as_it_is(tmp_path):
+    (tmp_path / "kept.txt").write_text("kept")
+    with pytest.raises(UsageError, match=r"exists already and is left as it is\. Choose another --out"):
+        new_folder(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"^Could not make the folder .*file/run: "):
+        new_folder(tmp_path / "file" / "run")
+
+
+def test_what_is_wrong_shows_before_a_folder_is_made(tmp_path):
+    config = resolve(load_preset("split-digits"), ["target.hidden=[3000000,3000000]"])
+    with pytest.raises(UsageError, match=r"^A network of this size does not fit into memory: take smaller layers"):
+        new_jobs(config, range(1), tmp_path / "run", PLACE)
+    assert not (tmp_path / "run").exists()
+
+
+def test_seeds_that_were_stopped_before_their_turn_are_resumed(tmp_path):
+    folder, jobs = new_jobs(CONFIG, range(3), tmp_path / "runs", PLACE)
+    with pytest.raises(Stopped):
+        run_all(jobs, should_stop=lambda: True)
+    again = resumed_jobs(folder, None, ())
+    assert [job.seed for job in again] == [0, 1, 2]
+    run_all(again)
+    assert resumed_jobs(folder, None, ()) == []
+    for seed in range(3):
+        execute(CONFIG, seed, new_folder(tmp_path / f"whole-{seed}"), PLACE)
+        assert tensors(tmp_path / f"whole-{seed}") == tensors(folder / f"seed-{seed}")
+
+
+def test_a_seed_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
+    folder, jobs = new_jobs(CONFIG, range(3), tmp_path / "runs", PLACE)
+    whole = run.execute
+
+    def sometimes(config, seed, *more):
+        if seed == 0:
+            raise TrainingError("task_loss became nan.")
+        return whole(config, seed, *more)
+
+    monkeypatch.setattr(study, "execute", sometimes)
+    events: list = []
+    with pytest.raises(TrainingError) as error:
+        run_all(jobs, events=events)
+    assert str(error.value) == f"seed 0: task_loss became nan. All seeds are kept in {folder}."
+    assert [event.failure for event in events if event.run == 0] == ["task_loss became nan."]
+    assert [RunRecord.read(job.folder).finished for job in jobs] == [False, True, True]
+
+
+def test_several_failures_are_counted(tmp_path, monkeypatch):
+    _, jobs = new_jobs(CONFIG, range(3), tmp_path / "runs", PLACE)
+
+    def never(*_):
+        raise TrainingError("no.")
+
+    monkeypatch.setattr(study, "execute", never)
+    with pytest.raises(TrainingError, match=r"^seed 0: no\. 3 of 3 seeds failed\. All seeds are kept in "):
+        run_all(jobs)
+
+
+def test_a_run_whose_checkpoint_is_gone_is_not_begun_anew(tmp_path):
+    folder, jobs = new_jobs(CONFIG, range(1), tmp_path / "run", PLACE)
+    steps = iter(range(100))
+    with pytest.raises(Stopped):
+        run_all(jobs, should_stop=lambda: next(steps) >= 4)
+    before = (folder / "record.json").read_bytes()
+    (folder / checkpoint.FILE).unlink()
+    with pytest.raises(UsageError, match=r"^There is no checkpoint\.safetensors in .*, though tasks were learned"):
+        run_all(resumed_jobs(folder, None, ()))
+    assert (folder / "record.json").read_bytes() == before
+
+
+def test_settings_given_beside_a_run_must_be_its_own(tmp_path):
+    folder, _ = new_jobs(CONFIG, range(1), tmp_path / "run", PLACE)
+    assert len(resumed_jobs(folder, None, ["steps=3"])) == 1
+    assert len(resumed_jobs(folder, load_preset("toy"), ["steps=3", "method.hypernet.hidden=[4]"])) == 1
+    with pytest.raises(UsageError) as error:
+        resumed_jobs(folder, None, ["steps=4"])
+    assert str(error.value) == (
+        "The run was begun with other settings: training.steps (4 and 3) (given and begun with). "
+        "Resume it without them, or start a new run."
+    )
+    with pytest.raises(UsageError, match=r"begun with other settings: .* and \d+ more \(given"):
+        resumed_jobs(folder, load_preset("split-digits"), ())
+
+
+def test_runs_of_different_experiments_are_not_resumed_together(tmp_path):
+    new_jobs(CONFIG, range(1), tmp_path / "one", PLACE)
+    new_jobs(resolve(load_preset("toy"), ["steps=9"]), range(1, 2), tmp_path / "two", PLACE)
+    with pytest.raises(UsageError, match="runs with different settings here"):
+        resumed_jobs(tmp_path, None, ())
+
+
+def test_a_record_says_with_what_a_run_was_made(tmp_path):
+    folder, jobs = new_jobs(CONFIG, range(1), tmp_path / "run", PLACE)
+    run_all(jobs)
+    facts = json.loads((folder / "record.json").read_text())
+    assert facts["versions"]["torch"] == torch.__version__
+    assert facts["versions"]["device"] == "cpu"
+    assert facts["counts"]["compression"] == (
+        (facts["counts"]["learned"] + 3 * facts["counts"]["per_task"]) / facts["counts"]["target"]
+    )
+    assert facts["metric"] == "mse"
+    assert facts["finished"]
+    assert set(facts["seconds"]) == {"train", "test"}
+
+
+@pytest.mark.parametrize("name", ["cpu", "auto"])
+def test_a_device_is_picked_by_name(name):
+    assert pick_device(name).type in ("cpu", "cuda", "mps")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpu", "Unknown device 'gpu'. Did you mean 'cpu'? Choose one of: cpu, cuda, mps, auto."),
+        ("", "Unknown device ''. Choose one of: cpu, cuda, mps, auto."),
+        ("auto:0", "Device 'auto:0' is not available here. Choose one of: auto, cpu"),
+        ("cuda:999", "Device 'cuda:999' is not available here. Choose one of: auto, cpu"),
+        ("cuda:x", "Device 'cuda:x' is not available here. Choose one of: auto, cpu"),
+        ("cpu:7", "Device 'cpu:7' is not available here. Choose one of: auto, cpu"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(name, message):
+    with pytest.raises(UsageError) as error:
+        pick_device(name)
+    assert str(error.value).startswith(message)
+
+
+def test_the_first_signal_asks_to_stop_and_the_second_stops_at_once():
+    before = signal.getsignal(signal.SIGINT)
+    with run.stop_on_signal() as should_stop:
+        assert not should_stop()
+        signal.raise_signal(signal.SIGINT)
+        assert should_stop()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGINT) is before

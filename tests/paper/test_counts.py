@@ -1,0 +1,100 @@
+"""The parameter counts of the paper, to the digit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+from mnemon.benchmarks.task import Kind
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import resolve
+from mnemon.hypernet import HypernetConfig, build_hypernet
+from mnemon.hypernet.chunked import ChunkedHypernet
+from mnemon.hypernet.target import Target
+from mnemon.learners.base import Problem
+from mnemon.learners.hypernet import HypernetLearner
+from mnemon.models import TargetConfig, build_network
+
+
+class Row(NamedTuple):
+    """A row of the table: the networks, and what they must count."""
+
+    inputs: int
+    hidden: tuple[int, ...]
+    outputs: int
+    hypernet: HypernetConfig
+    target_size: int
+    chunks: int
+    hypernet_size: int
+
+
+SPLIT = HypernetConfig(hidden=(10, 10), chunk=42000, embedding_size=96, chunk_embedding_size=96)
+P10 = HypernetConfig(hidden=(25, 25), chunk=78000, embedding_size=24, chunk_embedding_size=8)
+P100 = HypernetConfig(hidden=(200, 250, 350), chunk=7500, embedding_size=128, chunk_embedding_size=12)
+P10_SMALL = HypernetConfig(hidden=(100, 75, 50), chunk=2000, embedding_size=64, chunk_embedding_size=12)
+SPLIT_VAE = HypernetConfig(hidden=(10, 10), chunk=50000, embedding_size=96, chunk_embedding_size=96)
+P10_VAE = HypernetConfig(hidden=(25, 25), chunk=85000, embedding_size=24, chunk_embedding_size=8)
+TOY = HypernetConfig(form="full", hidden=(10, 10), activation="sigmoid", embedding_size=2)
+
+TABLE = {
+    # The paper gives no count for the toy: 2*10+10 + 10*10+10 + 10*141+141 by hand.
+    "toy": Row(1, (10, 10), 1, TOY, 141, 1, 1691),
+    "split CL1": Row(784, (400, 400), 10, SPLIT, 478410, 12, 465192),
+    "split CL2": Row(784, (400, 400), 2, SPLIT, 475202, 12, 465192),
+    "P10 CL1": Row(1024, (1000, 1000), 100, P10, 2126100, 28, 2029699),
+    "P10 CL2": Row(1024, (1000, 1000), 10, P10, 2036010, 27, 2029691),
+    "P100 CL1": Row(1024, (1000, 1000), 1000, P100, 3027000, 404, 2803648),
+    "P10 small": Row(1024, (100, 100), 100, P10_SMALL, 122700, 62, 121819),
+    "split VAE": Row(200, (400, 400), 784, SPLIT_VAE, 555184, 12, 553192),
+    "P10 VAE": Row(200, (1000, 1000), 1024, P10_VAE, 2227024, 27, 2211691),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_networks_count_as_in_the_paper(name):
+    row = TABLE[name]
+    with torch.device("meta"):
+        target = Target(build_network(TargetConfig(hidden=row.hidden), (row.inputs,), row.outputs))
+        hypernet = build_hypernet(row.hypernet, target)
+    assert (target.size, hypernet.n_rows, hypernet.count()) == (row.target_size, row.chunks, row.hypernet_size)
+
+
+@pytest.mark.parametrize(
+    ("size", "embedding", "chunk_embedding", "hidden", "chunk", "chunks", "count"),
+    [
+        pytest.param(468540, 32, 32, (), 7000, 67, 457144, id="ResNet-32"),
+        pytest.param(1276508, 48, 80, (100, 150, 200), 5500, 233, 1182390, id="ZenkeNet"),
+    ],
+)
+def test_hypernets_of_the_cifar_networks_count_as_in_the_paper(
+    size, embedding, chunk_embedding, hidden, chunk, chunks, count
+):
+    hypernet = ChunkedHypernet(size, embedding, hidden, nn.ReLU, chunk, chunk_embedding)
+    assert (hypernet.n_rows, hypernet.count()) == (chunks, count)
+
+
+PRESETS = {
+    # name: (row of the table, kind, tasks, inputs, outputs per task)
+    "toy": ("toy", Kind.REGRESSION, 3, 1, 1),
+    "split-mnist": ("split CL1", Kind.CLASSIFICATION, 5, 784, 2),
+    "permuted-10": ("P10 CL1", Kind.CLASSIFICATION, 10, 1024, 10),
+    "permuted-10-small": ("P10 small", Kind.CLASSIFICATION, 10, 1024, 10),
+    "permuted-100": ("P100 CL1", Kind.CLASSIFICATION, 100, 1024, 10),
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_builds_the_networks_of_its_row(name):
+    row_name, kind, n_tasks, inputs, outputs = PRESETS[name]
+    row, config = TABLE[row_name], resolve(load_preset(name))
+    problem = Problem(kind, n_tasks, (inputs,), outputs, config.target, config.optimizer)
+    learner = HypernetLearner(config.method, problem)
+    counts = learner.counts()
+    assert learner.hypernet.n_rows == row.chunks
+    assert (counts.learned, counts.target, counts.n_tasks) == (row.hypernet_size, row.target_size, n_tasks)
+    assert counts.per_task == row.hypernet.embedding_size
+    kept = row.hypernet_size + n_tasks * row.hypernet.embedding_size
+    assert counts.compression == pytest.approx(kept / row.target_size)

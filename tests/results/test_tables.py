@@ -1,0 +1,108 @@
+"""What is shown of runs: the right numbers, in the width of the terminal, and never a mean of unlike runs."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from mnemon.errors import UsageError
+from mnemon.results.tables import matrix_table, summary
+
+
+def shown(renderable, width: int = 80) -> str:
+    text = io.StringIO()
+    Console(file=text, width=width).print(renderable)
+    assert max(len(line) for line in text.getvalue().splitlines()) <= width
+    return text.getvalue()
+
+
+def line(text: str, start: str) -> list[str]:
+    """Return the cells of the one line that begins so."""
+    rows = [row.strip(" │") for row in text.splitlines()]
+    (row,) = [row for row in rows if row.startswith(start)]
+    return [cell.strip() for cell in re.split(r"\s{2,}|│", row) if cell.strip()]
+
+
+def test_one_seed_is_shown_without_an_error(make_record):
+    text = shown(summary([make_record()]))
+    assert "some-preset  hypernet, seed 0" in text
+    assert line(text, "1: task 0") == ["1: task 0", "90.00", "80.00", "-10.00"]
+    assert line(text, "mean") == ["mean", "92.50", "87.50", "-5.00"]
+    assert line(text, "bwt_gem") == ["bwt_gem", "-10.00"]
+    assert "±" not in text
+
+
+def test_several_seeds_are_shown_as_mean_and_standard_error(make_record):
+    first, second = make_record(), make_record(((94.0, None), (90.0, 97.0)), seed=1)
+    text = shown(summary([first, second]))
+    assert "some-preset  hypernet, 2 seeds, mean ± SEM" in text
+    # Of two values the error is half their distance: 90 and 94, 80 and 90, -10 and -4.
+    assert line(text, "1: task 0") == ["1: task 0", "92.00 ± 2.00", "85.00 ± 5.00", "-7.00 ± 3.00"]
+    assert line(text, "2: task 1") == ["2: task 1", "96.00 ± 1.00", "96.00 ± 1.00", "0.00 ± 0.00"]
+    # Final 87.5 and 93.5; during 92.5 and 95.5.
+    assert line(text, "final") == ["final", "90.50 ± 3.00"]
+    assert line(text, "during") == ["during", "94.00 ± 1.50"]
+    assert line(text, "forgetting_avalanche") == ["forgetting_avalanche", "7.00 ± 3.00"]
+
+
+def test_a_missing_metric_is_shown_with_its_reason(make_record):
+    text = " ".join(shown(summary([make_record()])).split())
+    assert "fwt_gem none: the learner has no answer for a task before it is begun" in text
+
+
+def test_there_is_no_minus_zero(make_record):
+    text = shown(summary([make_record(((90.0, 10.0), (90.0, 95.0)))]))
+    assert "-0.00" not in text
+    assert line(text, "forgetting_avalanche") == ["forgetting_avalanche", "0.00"]
+
+
+def test_errors_are_shown_with_four_digits(make_record):
+    text = shown(summary([make_record(((0.00421, None), (0.00523, 0.0061)), metric="mse")]))
+    assert "Mean squared error on each task" in text
+    assert line(text, "1: task 0") == ["1: task 0", "0.0042", "0.0052", "0.0010"]
+    assert line(text, "bwt_gem") == ["bwt_gem", "none: it is defined for accuracies, not for errors"]
+
+
+def test_a_published_number_stands_beside(make_record):
+    assert line(shown(summary([make_record(published="97.57 ± 0.02")])), "published")[1] == "97.57 ± 0.02"
+
+
+def test_an_unfinished_run_says_so(make_record):
+    text = shown(summary([make_record(((90.0, None),), finished=False)]))
+    assert "(1 not finished)" in text
+    assert line(text, "1: task 0") == ["1: task 0", "90.00", "·", "·"]
+
+
+def test_runs_of_different_experiments_are_not_averaged(make_record):
+    with pytest.raises(UsageError, match="runs of different experiments here: some-preset and another"):
+        summary([make_record(), make_record(preset="another", seed=1)])
+
+
+def test_runs_with_different_settings_are_not_averaged(make_record):
+    other = make_record(seed=1)
+    other.config["method"] = {**other.config["method"], "beta": 1.0}
+    with pytest.raises(UsageError, match=r"runs with different settings here: method\.beta \(0\.01 and 1\.0\)"):
+        summary([make_record(), other])
+
+
+def test_the_same_seed_is_not_counted_twice(make_record):
+    with pytest.raises(UsageError, match="two runs of some-preset with seed 0 here"):
+        summary([make_record(), make_record()])
+
+
+@pytest.mark.parametrize("n_tasks", [2, 10, 11, 100])
+def test_the_matrix_fits_into_80_columns(make_record, n_tasks):
+    rows = [[100.0 if j <= i else None for j in range(n_tasks)] for i in range(n_tasks)]
+    text = shown(matrix_table(make_record(rows)))
+    rows = [row for row in text.splitlines() if re.match(r"\d|…", row)]
+    assert len(rows) == (n_tasks if n_tasks <= 10 else 11)
+    assert text.splitlines()[3].split()[:3] == ["1", "100.00", "·"]
+    assert ("…" in text) == (n_tasks > 10)
+
+
+def test_the_matrix_of_a_run_under_way_has_the_rows_so_far(make_record):
+    text = shown(matrix_table(make_record(((90.0, None),), finished=False)))
+    assert [row.split() for row in text.splitlines()[2:]] == [["after", "1", "2"], ["1", "90.00", "·"]]

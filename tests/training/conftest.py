@@ -1,0 +1,42 @@
+"""Small streams and a learner that is quick to train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import RunConfig, build_learner, resolve
+from mnemon.training.trainer import Trainer
+
+SMALL = ("steps=12", "target.hidden=[6]", "batch_size=8", "log_every=5")
+SMALL_HYPERNET = ("chunk=40", "method.hypernet.hidden=[4]", "embedding_size=4", "chunk_embedding_size=4")
+
+
+@pytest.fixture(scope="session")
+def stream() -> TaskStream:
+    """Three tasks to tell apart which of two coordinates is larger, with a sign of their own."""
+    random = torch.Generator().manual_seed(0)
+
+    def examples(n: int, sign: float) -> Examples:
+        inputs = torch.randn(n, 4, generator=random)
+        return Examples(inputs, (sign * (inputs[:, 0] - inputs[:, 1]) > 0).long())
+
+    tasks = tuple(Task(f"sign {sign}", examples(20, sign), examples(10, sign)) for sign in (1.0, -1.0, 1.0))
+    return TaskStream("signs", Kind.CLASSIFICATION, tasks, (4,), 2)
+
+
+@pytest.fixture
+def make_trainer(stream):
+    """Return a trainer with a fresh learner."""
+
+    def make(*words: str, method="hypernet", seed: int = 0, folder: Path | None = None, **more) -> Trainer:
+        size = SMALL_HYPERNET if "hypernet" in method else ()
+        config: RunConfig = resolve(load_preset("split-digits"), (f"method={method}", *SMALL, *size, *words))
+        learner = build_learner(config, stream, seed)
+        return Trainer(learner, stream, config.training, seed, folder, config.plain(), **more)
+
+    return make

@@ -1,0 +1,129 @@
+"""A checkpoint is whole or it is refused, and a failure to write one leaves the earlier one."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from mnemon.errors import CheckpointError
+from mnemon.training import checkpoint
+
+TENSORS = {
+    "a": torch.tensor([[1.5, float("nan")], [float("inf"), -0.0]]),
+    "b/step": torch.tensor(7),
+    "c": torch.arange(5, dtype=torch.float64),
+    "none": torch.empty(0, 3),
+}
+FACTS = {"step": 3, "matrix": [[90.0, float("nan")]], "identity": {"method": {"hidden": [10, 10]}}}
+
+
+def refused(folder) -> str:
+    with pytest.raises(CheckpointError) as error:
+        checkpoint.load(folder)
+    return str(error.value)
+
+
+def same(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and all(
+        one[k].dtype == other[k].dtype
+        and one[k].shape == other[k].shape
+        and one[k].numpy().tobytes() == other[k].numpy().tobytes()
+        for k in one
+    )
+
+
+@pytest.fixture
+def saved(tmp_path):
+    checkpoint.save(tmp_path, TENSORS, FACTS)
+    return tmp_path
+
+
+def test_what_was_saved_is_loaded_bit_for_bit(saved):
+    tensors, facts = checkpoint.load(saved)
+    assert same(tensors, TENSORS)
+    assert repr({key: facts[key] for key in FACTS}) == repr(FACTS)
+    assert [path.name for path in saved.iterdir()] == [checkpoint.FILE]
+
+
+def test_tensors_that_share_memory_or_are_transposed_are_saved(tmp_path):
+    whole = torch.arange(6.0).reshape(2, 3)
+    shared = {"whole": whole, "row": whole[0], "turned": whole.T, "expanded": whole[:, :1].expand(2, 3)}
+    checkpoint.save(tmp_path, shared, {})
+    assert same(checkpoint.load(tmp_path)[0], {k: v.contiguous() for k, v in shared.items()})
+
+
+def test_a_missing_checkpoint_is_named(tmp_path):
+    assert refused(tmp_path) == f"There is no checkpoint in {tmp_path} (checkpoint.safetensors is missing)."
+
+
+def test_a_checkpoint_cut_short_anywhere_is_refused(saved):
+    path = saved / checkpoint.FILE
+    content = path.read_bytes()
+    for length in range(0, len(content), 7):
+        path.write_bytes(content[:length])
+        assert refused(saved).startswith(f"{path} is damaged: "), length
+
+
+@given(st.data())
+@settings(max_examples=80)
+def test_a_checkpoint_with_a_changed_tensor_byte_is_refused(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("flip")
+    checkpoint.save(folder, TENSORS, FACTS)
+    path = folder / checkpoint.FILE
+    content = bytearray(path.read_bytes())
+    start = 8 + int.from_bytes(content[:8], "little")
+    place = data.draw(st.integers(start, len(content) - 1))
+    content[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    assert refused(folder) == f"{path} is damaged: its tensors are not those that were saved."
+
+
+def test_a_file_of_another_program_is_refused(tmp_path):
+    save_file({"weight": torch.ones(3)}, tmp_path / checkpoint.FILE, metadata={"format": "pt"})
+    assert refused(tmp_path) == (
+        f"{tmp_path / checkpoint.FILE} was not written by mnemon: its header holds no facts of a run."
+    )
+
+
+@pytest.mark.parametrize("facts", ["not json", "{"])
+def test_a_header_that_is_no_json_is_refused(tmp_path, facts):
+    save_file({"weight": torch.ones(3)}, tmp_path / checkpoint.FILE, metadata={"mnemon": facts})
+    assert refused(tmp_path).startswith(f"{tmp_path / checkpoint.FILE} is damaged: ")
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path):
+    save_file({"weight": torch.ones(3)}, tmp_path / checkpoint.FILE, metadata={"mnemon": '{"format": 99}'})
+    assert refused(tmp_path) == f"{tmp_path / checkpoint.FILE} has format 99; this version reads format 1."
+
+
+@pytest.mark.parametrize("broken", ["save_file", "replace", "fsync"])
+def test_a_full_disk_leaves_the_earlier_checkpoint(saved, monkeypatch, broken):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(checkpoint if broken == "save_file" else checkpoint.os, broken, full)
+    with pytest.raises(CheckpointError) as error:
+        checkpoint.save(saved, {"a": torch.zeros(2)}, {"step": 4})
+    assert str(error.value) == (
+        f"Could not save the checkpoint in {saved}: [Errno 28] No space left on device. "
+        "The last good one is kept; free some space and resume."
+    )
+    monkeypatch.undo()
+    tensors, facts = checkpoint.load(saved)
+    assert same(tensors, TENSORS)
+    assert facts["step"] == 3
+    assert [path.name for path in saved.iterdir()] == [checkpoint.FILE]
+
+
+def test_half_a_file_left_by_a_killed_process_does_no_harm(saved):
+    aside = saved / f"{checkpoint.FILE}.new"
+    aside.write_bytes((saved / checkpoint.FILE).read_bytes()[:50])
+    assert same(checkpoint.load(saved)[0], TENSORS)
+    checkpoint.save(saved, TENSORS, FACTS)
+    assert not aside.exists()
