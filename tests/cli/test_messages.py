@@ -158,7 +158,7 @@ def test_a_folder_that_is_missing_or_no_run_is_not_resumed(refused, tmp_path):
 def test_other_settings_are_not_resumed(refused, stopped):
     before = contents(stopped)
     assert refused("run", "--resume", stopped, "--set", "beta=1") == (
-        "The run was begun with other settings: method.beta (1.0 and 0.01) (given and begun with). "
+        "The run was begun with other settings: method.beta (1.0 and 0.1) (given and begun with). "
         "Resume it without them, or start a new run."
     )
     assert refused("run", "toy", "--resume", stopped).startswith("The run was begun with other settings: benchmark.")
@@ -167,10 +167,10 @@ def test_other_settings_are_not_resumed(refused, stopped):
 
 def test_an_edited_config_is_not_resumed(refused, stopped):
     config = stopped / "config.toml"
-    config.write_text(config.read_text().replace("beta = 0.01", "beta = 0.5"))
+    config.write_text(config.read_text().replace("beta = 0.1", "beta = 0.5"))
     before = contents(stopped)
     assert refused("run", "--resume", stopped) == (
-        f"The checkpoint in {stopped} was written with other settings: method.beta (0.01 and 0.5) (then and now)."
+        f"The checkpoint in {stopped} was written with other settings: method.beta (0.1 and 0.5) (then and now)."
     )
     assert contents(stopped) == before
 
@@ -246,9 +246,9 @@ def test_mixed_runs_are_not_shown_as_one(refused, finished, tmp_path):
         "There are two runs of split-digits with seed 0 here. Name the folder of one of them."
     )
     config = other / "config.toml"
-    config.write_text(config.read_text().replace("beta = 0.01", "beta = 0.5"))
+    config.write_text(config.read_text().replace("beta = 0.1", "beta = 0.5"))
     assert refused("show", tmp_path) == (
-        "There are runs with different settings here: method.beta (0.01 and 0.5). Name the folder of one of them."
+        "There are runs with different settings here: method.beta (0.1 and 0.5). Name the folder of one of them."
     )
     facts = json.loads((other / "record.json").read_text())
     (other / "record.json").write_text(json.dumps({**facts, "preset": "toy"}))

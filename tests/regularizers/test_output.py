@@ -135,5 +135,7 @@ def test_the_weighted_penalty_weighs_each_weight_of_each_task(kept, sampled, net
 
 
 def test_the_way_is_chosen_by_the_number_of_rows():
-    assert gram_is_cheaper(n_rows=26, width=25)
-    assert not gram_is_cheaper(n_rows=25, width=25)
+    assert gram_is_cheaper(n_rows=13, width=25)
+    assert not gram_is_cheaper(n_rows=12, width=25)
+    assert gram_is_cheaper(n_rows=350, width=350)
+    assert not gram_is_cheaper(n_rows=300, width=350)

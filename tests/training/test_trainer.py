@@ -167,7 +167,7 @@ def test_a_checkpoint_of_other_settings_is_refused_and_they_are_named(make_train
         make_trainer("beta=1", "steps=5", folder=tmp_path).resume()
     assert str(error.value) == (
         f"The checkpoint in {tmp_path} was written with other settings: "
-        "method.beta (0.01 and 1.0), training.steps (12 and 5) (then and now)."
+        "method.beta (0.1 and 1.0), training.steps (12 and 5) (then and now)."
     )
 
 

@@ -5,8 +5,8 @@ network would start with, $v = 2 / \text{fan-in}$ for a rectifier and $1 / \text
 
 - a full hypernetwork scales the readout tensor by tensor, $\mathrm{Var}(R) = v / \sum_k \mathrm{E}[h_k^2]$;
 - a chunked one shares its readout among all chunks, so the chunk embeddings carry the scale: the norm of
-  $c_i$ makes $\mathrm{Var}(R) (\lVert e \rVert^2 + \lVert c_i \rVert^2)$ the mean variance wanted in chunk i
-  (exact for a linear hypernetwork, a first-order account for a deeper one).
+  $c_i$ makes, in expectation, $\mathrm{Var}(R) (\lVert e \rVert^2 + \lVert c_i \rVert^2)$ the mean variance wanted in
+  chunk i (for a linear hypernetwork; a first-order account for a deeper one).
 
 Biases and other vectors have no fan-in: a full hypernetwork starts biases at 0 and scales (batch norm) at the
 module's own value; in a chunked one they share their chunk's scale. Random numbers come from

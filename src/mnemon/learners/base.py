@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples, Kind
-from mnemon.errors import CheckpointError
+from mnemon.errors import CheckpointError, UsageError
 from mnemon.learners.optimizer import OptimizerConfig
 from mnemon.models import TargetConfig, build_network
 
@@ -31,6 +31,14 @@ class Problem:
     optimizer: OptimizerConfig
     label_smoothing: float = 0.0
     """Probability taken from the true class and spread evenly over the task's other classes."""
+
+    def __post_init__(self) -> None:
+        most = 1 - 1 / self.outputs_per_task
+        if self.kind is Kind.CLASSIFICATION and self.label_smoothing > most:
+            raise UsageError(
+                f"training.label_smoothing must be at most {most:.4g} with {self.outputs_per_task} classes, "
+                f"not {self.label_smoothing}."
+            )
 
     def network(self, outputs: int) -> nn.Module:
         """Return a freshly initialised target network."""
@@ -93,6 +101,9 @@ class AbstractLearner(nn.Module, ABC):
     answers_unseen: ClassVar[bool] = False
     """Whether `predict` is defined for tasks that were not yet begun."""
 
+    _place: Tensor
+    """An empty tensor that moves with the learner, and so tells where new ones belong."""
+
     def __init__(self, problem: Problem):
         super().__init__()
         self.problem = problem
@@ -103,7 +114,7 @@ class AbstractLearner(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         """Where the learner computes."""
-        return self._place.device  # type: ignore[return-value]
+        return self._place.device
 
     # The four verbs of the trainer
 

@@ -80,7 +80,7 @@ class FromScratch(_PlainLearner):
         self.networks = nn.ModuleList()
 
     def add_task(self) -> None:
-        self.networks.append(self.problem.network(self.problem.outputs_per_task).to(self.device))
+        self.networks.append(self.problem.network(self.problem.outputs_per_task).to(self._place))
 
     def start_learning(self) -> None:
         self.optimizers = {"target": self.problem.optimizer.build(self.networks[-1].parameters())}

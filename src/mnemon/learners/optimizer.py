@@ -43,7 +43,7 @@ class OptimizerConfig:
         for name in ("beta1", "beta2", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"optimizer.{name} must lie in 0 to 1, not {getattr(self, name)}.")
-        if self.weight_decay < 0:
+        if not 0 <= self.weight_decay < float("inf"):
             raise UsageError(f"optimizer.weight_decay must not be negative, not {self.weight_decay}.")
 
     def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -151,7 +152,12 @@ class Trainer:
 
     def _seed(self, task_id: int, moment: int) -> None:
         """Make all random numbers of a moment a function of seed, task and moment."""
-        seed_all(derive(self.seed, "step", task_id, moment), self.learner.device)
+        # A SeedSequence per task is enough: torch's generator spreads seeds that lie side by side by itself.
+        seed_all((self._task_seed(task_id) + moment) % 2**63, self.learner.device)
+
+    @functools.cache  # noqa: B019 (a trainer lives as long as its run)
+    def _task_seed(self, task_id: int) -> int:
+        return derive(self.seed, "step", task_id, 0)
 
     def _check(self, terms: dict[str, float]) -> None:
         for name, value in terms.items():
