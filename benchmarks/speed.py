@@ -7,8 +7,10 @@ slows both sides alike; shown are the median of the rounds and their quartiles. 
 from __future__ import annotations
 
 import copy
+import math
 import multiprocessing
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,17 +41,26 @@ def cpu_seconds(action: Action, repeats: int) -> float:
     return (time.process_time() - start) / repeats
 
 
-def compare(name: str, slow: Action, fast: Action, rounds: int, repeats: int, bar: str) -> float:
-    """Take both in turns and print the ratio of their CPU times."""
-    for action in (slow, fast):
-        action()
-    pairs = [(cpu_seconds(slow, repeats), cpu_seconds(fast, repeats)) for _ in range(rounds)]
-    ratios = sorted(a / b for a, b in pairs)
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    milliseconds = [1000 * statistics.median(column) for column in zip(*pairs, strict=True)]
-    times = f"{milliseconds[0]:8.2f} ms / {milliseconds[1]:7.2f} ms"
-    print(f"{name:58} {middle:7.2f}  ({low:.2f} to {high:.2f})   {times}   {bar}", flush=True)
-    return middle
+class Bars:
+    """Prints ratios beside their bars, and remembers whether one was missed."""
+
+    missed = False
+
+    def check(self, text: str, ratio: float, at_most: float = math.inf, at_least: float = -math.inf) -> None:
+        met = at_least <= ratio <= at_most
+        self.missed |= not met
+        bar = f"at most {at_most}" if at_most < math.inf else f"at least {at_least}"
+        print(f"{text}   {bar}: {'met' if met else 'MISSED'}", flush=True)
+
+    def compare(self, name: str, slow: Action, fast: Action, rounds: int, repeats: int, **bar: float) -> None:
+        """Take both in turns and print the ratio of their CPU times."""
+        for action in (slow, fast):
+            action()
+        pairs = [(cpu_seconds(slow, repeats), cpu_seconds(fast, repeats)) for _ in range(rounds)]
+        low, middle, high = statistics.quantiles([a / b for a, b in pairs], n=4)
+        first, second = (1000 * statistics.median(column) for column in zip(*pairs, strict=True))
+        times = f"{first:8.2f} / {second:7.2f} ms"
+        self.check(f"{name:56} {middle:6.2f} ({low:.2f} to {high:.2f})  {times}", middle, **bar)
 
 
 def random_stream(n_tasks: int) -> TaskStream:
@@ -108,29 +119,28 @@ def penalty_pair(preset: str, n_tasks: int, old: int) -> tuple[Action, Action]:
     )
 
 
-def worst_choice(width: int, chunk: int, rounds: int) -> None:
+def check_choice(bars: Bars, width: int, chunk: int, rounds: int) -> None:
     """Print how much the chosen way of the exact penalty costs beside the better one, over numbers of rows."""
     chooser = output.gram_is_cheaper
-    for rows in (width // 4, width // 2, width, width + 1, 2 * width, 4 * width):
+    for rows in (width // 4, width // 2, width, 2 * width, 4 * width):
         hypernet = ChunkedHypernet(rows * chunk - chunk // 3, 8, (width,), nn.ReLU, chunk, 8)
         for parameter in hypernet.parameters():
             nn.init.normal_(parameter, std=0.1)
         anchors = Anchors(hypernet, torch.randn(1, 8))
         draw, parameters = anchors.everything(), list(hypernet.parameters())
 
-        def penalty(way: Callable[[int, int], bool]) -> None:
-            output.gram_is_cheaper = way
-            torch.autograd.grad(exact_penalty(hypernet, anchors, draw), parameters)  # noqa: B023
+        def seconds(by_gram: bool) -> float:
+            output.gram_is_cheaper = lambda n_rows, width: by_gram
+            action = lambda: torch.autograd.grad(exact_penalty(hypernet, anchors, draw), parameters)  # noqa: B023, E731
+            return cpu_seconds(action, 3)
 
-        ways: list[Action] = [lambda: penalty(lambda n, k: True), lambda: penalty(lambda n, k: False)]
-        ways.append(lambda: penalty(chooser))
-        times = [[cpu_seconds(way, 3) for way in ways] for _ in range(rounds)]
-        gram, direct, chosen = (1000 * statistics.median(column) for column in zip(*times, strict=True))
-        print(
-            f"  {rows:4} rows, width {width}, chunk {chunk}: Gram {gram:7.2f} ms, directly {direct:7.2f} ms, "
-            f"chosen / better {chosen / min(gram, direct):.2f}",
-            flush=True,
-        )
+        seconds(True), seconds(False)
+        pairs = [(seconds(True), seconds(False)) for _ in range(rounds)]
+        gram, direct = (1000 * statistics.median(column) for column in zip(*pairs, strict=True))
+        chosen = gram if chooser(rows, width) else direct
+        text = f"  {rows:4} rows, width {width:3}, chunk {chunk}: by Gram {gram:7.2f} ms, directly {direct:7.2f} ms, "
+        ratio = chosen / min(gram, direct)
+        bars.check(f"{text}chosen / better {ratio:.2f}", ratio, at_most=1.1)
     output.gram_is_cheaper = chooser
 
 
@@ -155,28 +165,29 @@ def measured_memory(task: int) -> float:
     return megabytes
 
 
-def main() -> None:
+def main() -> int:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    print(
-        f"torch {torch.__version__}, one thread. Ratio of CPU times: median of rounds (quartiles); the two; the bar"
-    )
+    print(f"torch {torch.__version__}, one thread. Ratio of CPU times: median of rounds (quartiles); both; bar")
+    bars = Bars()
     learner, tenth = learner_at("permuted-10", 10, 10)
     _, second = learner_at("permuted-10", 10, 2)
-    compare(
-        "permuted-10: step at task 10 / plain step of the target", tenth, plain_step(learner), 15, 5, "at most 2.5"
+    bars.compare(
+        "permuted-10, task 10: step / plain step of the target", tenth, plain_step(learner), 25, 5, at_most=2.5
     )
-    compare("permuted-10: step at task 10 / step at task 2", tenth, second, 15, 5, "at most 1.15")
-    compare("permuted-10, task 10: plain / exact penalty", *penalty_pair("permuted-10", 10, 9), 7, 2, "at least 15")
-    compare(
-        "permuted-100, task 50: plain / exact penalty", *penalty_pair("permuted-100", 100, 49), 3, 1, "at least 5"
-    )
-    print("exact penalty: the chosen way beside the better one (at most 1.1)")
-    worst_choice(25, 78000, 9)
-    worst_choice(350, 7500, 5)
+    bars.compare("permuted-10: step at task 10 / step at task 2", tenth, second, 15, 5, at_most=1.15)
+    plain, exact = penalty_pair("permuted-10", 10, 9)
+    bars.compare("permuted-10, task 10: plain / exact penalty", plain, exact, 7, 2, at_least=15)
+    plain, exact = penalty_pair("permuted-100", 100, 49)
+    bars.compare("permuted-100, task 50: plain / exact penalty", plain, exact, 3, 1, at_least=5)
+    print("exact penalty: the way chosen by counting, beside the better one")
+    check_choice(bars, 25, 78000, 9)
+    check_choice(bars, 350, 7500, 5)
     two, ten = measured_memory(2), measured_memory(10)
-    print(f"permuted-10: peak memory at task 10 / task 2: {ten / two:.3f} ({ten:.0f} / {two:.0f} MB)   at most 1.05")
+    text = f"permuted-10: peak memory at task 10 / task 2 {ten / two:.3f} ({ten:.0f} / {two:.0f} MB)"
+    bars.check(text, ten / two, at_most=1.05)
+    return int(bars.missed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

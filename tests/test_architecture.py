@@ -26,7 +26,7 @@ LAYERS = [
     {"hypernet"},
     {"models", "benchmarks"},
     {"config", "results", "seeding"},
-    {"errors"},
+    {"errors", "toml"},
 ]
 """A line may import from lines below it, never above."""
 

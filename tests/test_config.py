@@ -124,7 +124,7 @@ def test_plain_values_give_the_same_settings_again(config):
         ("steps=20", "steps", 20),
         ("lr=1e-3", "lr", 1e-3),
         ("target.hidden=[20, 30]", "target.hidden", [20, 30]),
-        ("method=finetuned-hypernet", "method", "finetuned-hypernet"),
+        ("method=finetuned-target", "method", "finetuned-target"),
         ('name="a b"', "name", "a b"),
         ("chunk-embedding-size = 8", "chunk_embedding_size", 8),
         ("on=true", "on", True),

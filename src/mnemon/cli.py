@@ -127,8 +127,6 @@ def run(
 
 
 def _train(folder: Path, jobs: list[Job], place: Place, workers: int | None, quiet: bool) -> int:
-    import os
-
     from mnemon.experiments.progress import Display
     from mnemon.experiments.run import stop_on_signal
     from mnemon.experiments.study import run_jobs
@@ -140,7 +138,7 @@ def _train(folder: Path, jobs: list[Job], place: Place, workers: int | None, qui
         console.print(f"The run in {folder} is finished; there is nothing to go on with.", soft_wrap=True)
     try:
         with stop_on_signal() as should_stop, Display(jobs, console, quiet) as display:
-            run_jobs(jobs, place, workers or os.cpu_count() or 1, display.on_event, should_stop)
+            run_jobs(jobs, place, workers or _cores(), display.on_event, should_stop)
     except (Stopped, KeyboardInterrupt) as stop:
         saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"
         console.print(
@@ -155,6 +153,13 @@ def _train(folder: Path, jobs: list[Job], place: Place, workers: int | None, qui
         soft_wrap=True,
     )
     return 0
+
+
+def _cores() -> int:
+    """Count the cores that this process may use, which can be fewer than the machine has."""
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _resume_words(folder: Path, place: Place) -> str:

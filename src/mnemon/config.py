@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import inspect
 import itertools
-import sys
 import textwrap
 import types
 import typing
@@ -14,12 +13,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from mnemon import toml
 from mnemon.errors import UsageError, suggest
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Schema = Mapping[str, type]
 """The sections of a config and the dataclass that each becomes."""
@@ -91,8 +86,8 @@ def parse_override(word: str) -> tuple[str, Any]:
     if not equals or not name.strip():
         raise UsageError(f"--set takes name=value, not '{word}'.")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = toml.loads(f"value = {text}")["value"]
+    except toml.TOMLDecodeError:
         value = text.strip()
     return name.strip().replace("-", "_"), value
 

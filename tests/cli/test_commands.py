@@ -73,7 +73,7 @@ def test_settings_are_listed_with_value_and_meaning(mnemon):
     text = one_line(outcome.out)
     assert outcome.code == 0
     assert widest(outcome.out) <= 80
-    assert "method hypernet Choose one of: hypernet, finetuned-hypernet," in text
+    assert "method hypernet Choose one of: hypernet, finetuned-target," in text
     assert "method.beta 0.5 Strength of the penalty" in text
     assert "target.hidden [7] Widths of the hidden layers." in text
     assert "method.hypernet.chunk_embedding_size 32" in text
@@ -200,9 +200,9 @@ def test_commands_that_only_look_answer_at_once_and_without_torch(words, finishe
         assert outcome.stdout.splitlines()[-1] == "IMPORTED"
         # The processor's time: a machine that is busy with other things must not fail the test.
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        if times[-1] < 1.0:
+        if times[-1] < 0.5:
             break
-    assert min(times) < 1.0
+    assert min(times) < 0.5
 
 
 def test_the_installed_command_and_the_module_are_the_same():

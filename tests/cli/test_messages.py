@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from mnemon.experiments.preset import all_presets
 from mnemon.training.checkpoint import FILE
 
-METHODS = "hypernet, finetuned-hypernet, finetuned-target, from-scratch, joint."
+METHODS = "hypernet, finetuned-target, from-scratch, joint."
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest_and_all(refused):
@@ -52,16 +52,16 @@ def test_an_unknown_preset_is_answered_with_the_nearest_and_all(refused):
         ("chunk=0", "hypernet.chunk must be at least 1, not 0."),
         ("embedding_size=0", "hypernet.embedding_size must be at least 1, not 0."),
         ("chunk_embedding_size=-1", "hypernet.chunk_embedding_size must be at least 1, not -1."),
-        ("beta=-1", "method.beta must not be negative, not -1.0."),
-        ("beta=nan", "method.beta must not be negative, not nan."),
-        ("lr=0", "optimizer.lr must be above 0, not 0.0."),
-        ("lr=-1", "optimizer.lr must be above 0, not -1.0."),
-        ("lr=inf", "optimizer.lr must be above 0, not inf."),
+        ("beta=-1", "method.beta must be a finite number of at least 0, not -1.0."),
+        ("beta=nan", "method.beta must be a finite number of at least 0, not nan."),
+        ("lr=0", "optimizer.lr must be a finite number above 0, not 0.0."),
+        ("lr=-1", "optimizer.lr must be a finite number above 0, not -1.0."),
+        ("lr=inf", "optimizer.lr must be a finite number above 0, not inf."),
         ("target.hidden=[0]", "target.hidden must hold widths of at least 1, not [0]."),
         ("n_tasks=6", "n_tasks is 6; 10 classes give 1 to 5 tasks of 2 classes."),
         ("n_tasks=0", "n_tasks is 0; 10 classes give 1 to 5 tasks of 2 classes."),
         ("classes_per_task=11", "classes_per_task is 11; a task can have 2 to 10 classes here."),
-        ("label_smoothing=2", "training.label_smoothing must lie in 0 to 1, not 2.0."),
+        ("label_smoothing=2", "training.label_smoothing must be at least 0 and below 1, not 2.0."),
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_refused_before_anything_is_made(refused, tmp_path, setting, message):
@@ -181,7 +181,7 @@ def test_an_edited_config_is_not_resumed(refused, stopped):
         (lambda content: b"", "is damaged: "),
         (lambda content: content[: len(content) // 2], "is damaged: "),
         (lambda content: content[:-1], "is damaged: "),
-        (lambda content: content[:-5] + b"\0\0\0" + content[-2:], "is damaged: its tensors are not those that were saved."),
+        (lambda content: content[:-5] + b"\0\0\0" + content[-2:], "is damaged: its content is not what was saved."),
         (lambda content: b"not a checkpoint at all", "is damaged: "),
     ],
 )  # fmt: skip

@@ -115,7 +115,7 @@ def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
 
 
 def test_there_are_five_learners():
-    assert list(LEARNERS) == ["hypernet", "finetuned-hypernet", "finetuned-target", "from-scratch", "joint"]
+    assert list(LEARNERS) == ["hypernet", "finetuned-target", "from-scratch", "joint"]
 
 
 def test_it_learns_two_tasks_one_after_the_other(make, train, blobs, request):

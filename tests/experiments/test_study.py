@@ -12,7 +12,7 @@ import torch
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments import run, study
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, execute, new_folder, pick_device, resolve
+from mnemon.experiments.run import Place, alone_in, execute, new_folder, pick_device, resolve
 from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
 from mnemon.results.record import RunRecord
 from mnemon.training import checkpoint
@@ -185,3 +185,14 @@ def test_the_first_signal_asks_to_stop_and_the_second_stops_at_once():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_two_processes_cannot_run_in_one_folder(tmp_path):
+    with (
+        alone_in(tmp_path),
+        pytest.raises(UsageError, match=rf"^Another process is running in {tmp_path}: wait for it, or stop it\.$"),
+        alone_in(tmp_path),
+    ):
+        pass
+    with alone_in(tmp_path):  # given back
+        pass

@@ -66,11 +66,11 @@ def test_the_default_optimizer_is_the_papers_adam():
             {"name": "adan"},
             "Unknown optimizer 'adan'. Did you mean 'adam'? Choose one of: adam, adamw, sgd, rmsprop.",
         ),
-        ({"lr": 0.0}, "optimizer.lr must be above 0, not 0.0."),
-        ({"lr": float("nan")}, "optimizer.lr must be above 0, not nan."),
-        ({"beta1": 1.0}, "optimizer.beta1 must lie in 0 to 1, not 1.0."),
-        ({"momentum": -0.1}, "optimizer.momentum must lie in 0 to 1, not -0.1."),
-        ({"weight_decay": -1.0}, "optimizer.weight_decay must not be negative, not -1.0."),
+        ({"lr": 0.0}, "optimizer.lr must be a finite number above 0, not 0.0."),
+        ({"lr": float("nan")}, "optimizer.lr must be a finite number above 0, not nan."),
+        ({"beta1": 1.0}, "optimizer.beta1 must be at least 0 and below 1, not 1.0."),
+        ({"momentum": -0.1}, "optimizer.momentum must be at least 0 and below 1, not -0.1."),
+        ({"weight_decay": -1.0}, "optimizer.weight_decay must be a finite number of at least 0, not -1.0."),
     ],
 )
 def test_wrong_settings_of_the_optimizer_are_named(settings, message):

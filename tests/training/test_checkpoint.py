@@ -81,7 +81,7 @@ def test_a_checkpoint_with_a_changed_tensor_byte_is_refused(tmp_path_factory, da
     place = data.draw(st.integers(start, len(content) - 1))
     content[place] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
-    assert refused(folder) == f"{path} is damaged: its tensors are not those that were saved."
+    assert refused(folder) == f"{path} is damaged: its content is not what was saved."
 
 
 def test_a_file_of_another_program_is_refused(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import torch
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners import LEARNERS
 from mnemon.training import checkpoint
-from mnemon.training.trainer import Stopped, TrainingConfig, Watcher
+from mnemon.training.trainer import Stopped, Trainer, TrainingConfig, Watcher
 
 STEPS = 12
 METHODS = sorted(LEARNERS)
@@ -211,6 +212,22 @@ def test_without_a_checkpoint_none_is_promised(make_trainer, tmp_path):
         broken.run()
 
 
+def test_weights_that_are_not_finite_are_neither_saved_nor_tested(make_trainer, tmp_path):
+    broken = make_trainer("checkpoint_seconds=0", "lr=1e39", folder=tmp_path)
+    with pytest.raises(
+        TrainingError, match=r"^learner/.* is not finite any more in task 1 .*, step 1; try a smaller"
+    ):
+        broken.run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_of_another_shape_is_refused(make_trainer):
+    trainer = make_trainer()
+    stream = replace(trainer.stream, tasks=trainer.stream.tasks[:1])
+    with pytest.raises(UsageError, match=r"has 1 tasks of \d+ outputs; the learner is made for \d+ of \d+\.$"):
+        Trainer(trainer.learner, stream, trainer.config, 0)
+
+
 @pytest.mark.parametrize("call", [1, 2, 17])
 def test_a_disk_that_is_full_for_a_while_costs_nothing(make_trainer, tmp_path, monkeypatch, call):
     whole = make_trainer("checkpoint_seconds=0")
@@ -238,8 +255,8 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(make_trainer, tmp_path, m
         ({"steps": 0}, "training.steps must be at least 1, not 0."),
         ({"batch_size": -1}, "training.batch_size must be at least 1, not -1."),
         ({"log_every": 0}, "training.log_every must be at least 1, not 0."),
-        ({"label_smoothing": 1.0}, "training.label_smoothing must lie in 0 to 1, not 1.0."),
-        ({"label_smoothing": math.nan}, "training.label_smoothing must lie in 0 to 1, not nan."),
+        ({"label_smoothing": 1.0}, "training.label_smoothing must be at least 0 and below 1, not 1.0."),
+        ({"label_smoothing": math.nan}, "training.label_smoothing must be at least 0 and below 1, not nan."),
         ({"checkpoint_seconds": -1.0}, "training.checkpoint_seconds must not be negative, not -1.0."),
         ({"checkpoint_seconds": math.nan}, "training.checkpoint_seconds must not be negative, not nan."),
     ],

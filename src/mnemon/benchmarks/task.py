@@ -120,6 +120,8 @@ def check_examples(examples: Examples, stream: TaskStream, where: str) -> None:
     if shape != stream.input_shape:
         raise UsageError(f"Inputs of {where} have shape {shape}; {stream.input_shape} is expected.")
     if stream.kind is Kind.CLASSIFICATION:
+        if examples.targets.is_floating_point():
+            raise UsageError(f"Labels of {where} must be whole numbers, not {examples.targets.dtype}.")
         low, high = int(examples.targets.min()), int(examples.targets.max())
         if low < 0 or high >= stream.outputs_per_task:
             raise UsageError(

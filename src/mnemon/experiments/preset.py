@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mnemon import toml
 from mnemon.errors import UsageError, choose
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "presets"
 DEFAULT = "split-digits"
@@ -60,8 +55,8 @@ def _read(path: Path, heirs: tuple[Path, ...] = ()) -> Preset:
     if path in heirs:
         raise UsageError(f"The preset file {path} is like itself.")
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+        values = toml.loads(path.read_text(encoding="utf-8"))
+    except (toml.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The preset file {path} cannot be read: {error}.") from error
     facts = {name: str(values.pop(name, "")) for name in _FACTS}
     base = values.pop("like", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import os
 import platform
 import shlex
 import signal
@@ -110,8 +111,7 @@ def _change_name(values: dict[str, Any], section: str, name: str) -> None:
     cls = choose(section, name, REGISTRIES[section])
     known = {path.partition(".")[0] for path in settings.setting_paths(cls)}
     old = _table(values, section)
-    kept = {k: v for k, v in old.items() if k in known and not (name == "finetuned-hypernet" and k == "beta")}
-    values[section] = {**kept, "name": name}
+    values[section] = {**{k: v for k, v in old.items() if k in known}, "name": name}
 
 
 def from_record(record: RunRecord, overrides: Sequence[str] = ()) -> RunConfig:
@@ -128,7 +128,8 @@ def pick_device(name: str) -> torch.device:
         return torch.device(next(d for d in ("cuda", "mps", "cpu") if there[d]))
     kind, _, index = name.partition(":")
     choose("device", kind, {**there, "auto": True})
-    if not there.get(kind) or (index and (not index.isdigit() or int(index) >= torch.cuda.device_count())):
+    count = torch.cuda.device_count() if kind == "cuda" else 1
+    if not there.get(kind) or (index and (not index.isdigit() or int(index) >= count)):
         raise UsageError(
             f"Device '{name}' is not available here. Choose one of: auto, {', '.join(d for d in there if there[d])}."
         )
@@ -200,6 +201,16 @@ def execute(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> RunRecord:
     """Run in a folder, from the start or from where it was left; return the finished record."""
+    with alone_in(folder):
+        try:
+            return _execute(config, seed, folder, place, watcher or Watcher(), should_stop)
+        except torch.OutOfMemoryError as error:
+            raise UsageError("The device is out of memory: take smaller batches, layers or chunks.") from error
+
+
+def _execute(
+    config: RunConfig, seed: int, folder: Path, place: Place, watcher: Watcher, should_stop: Callable[[], bool]
+) -> RunRecord:
     torch.set_num_threads(place.threads)
     device = pick_device(place.device)
     stream = config.benchmark.build(place.data, seed).to(device)
@@ -211,7 +222,7 @@ def execute(
             "or start a new run in another folder."
         )
     record = earlier or _new_record(config, seed, stream, learner, device)
-    recorder = _Recorder(record, folder, watcher or Watcher())
+    recorder = _Recorder(record, folder, watcher)
     trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop)
     trainer.resume()
     recorder.keep(trainer.progress)
@@ -272,6 +283,24 @@ def resume_config(record: RunRecord, preset: Preset | None, overrides: Sequence[
             "(given and begun with). Resume it without them, or start a new run."
         )
     return config
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a run folder: two processes at once would spoil each other's checkpoints."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such lock
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise UsageError(f"Another process is running in {folder}: wait for it, or stop it.") from error
+    finally:
+        os.close(handle)
 
 
 @contextmanager

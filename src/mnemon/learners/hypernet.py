@@ -82,6 +82,8 @@ class HypernetLearner(AbstractLearner):
         """Strength of the penalty on changes of what is generated for earlier tasks; 0 is fine-tuning."""
         heads: Heads = Heads.ALL
         """Heads that are generated for a task: all (as the paper counts) or own (fewer weights)."""
+        generate: tuple[str, ...] = ("*",)
+        """Patterns over the target's parameter names: what is generated; the rest stays at its initial values."""
         penalty: PenaltyForm = PenaltyForm.EXACT
         """How the penalty is summed: exact (fast), plain (slow twin) or weighted (by Fisher information)."""
         penalized_heads: Heads = Heads.ALL
@@ -103,7 +105,7 @@ class HypernetLearner(AbstractLearner):
 
         def __post_init__(self) -> None:
             if not 0 <= self.beta < float("inf"):
-                raise UsageError(f"method.beta must not be negative, not {self.beta}.")
+                raise UsageError(f"method.beta must be a finite number of at least 0, not {self.beta}.")
             for name in ("sample_size", "fisher_examples"):
                 if getattr(self, name) < 1:
                     raise UsageError(f"method.{name} must be at least 1, not {getattr(self, name)}.")
@@ -112,7 +114,7 @@ class HypernetLearner(AbstractLearner):
         super().__init__(problem)
         self.config = config
         outputs = problem.outputs_per_task * (problem.n_tasks if config.heads is Heads.ALL else 1)
-        self.target = Target(problem.network(outputs))
+        self.target = Target(problem.network(outputs), config.generate)
         # Computing only the task's own head saves a tenth of a step for 10 tasks and half of one for 250.
         self.cuts_outputs = self.target.can_cut_outputs(torch.ones(2, *problem.input_shape))
         self.hypernet = build_hypernet(config.hypernet, self.target)
@@ -155,7 +157,8 @@ class HypernetLearner(AbstractLearner):
 
     def _run(self, inputs: Tensor, task_id: int, training: bool) -> Tensor:
         """Return the outputs of a task's own head."""
-        self.target.train(training)
+        if self.target.training != training:
+            self.target.train(training)
         return self._own_outputs(self.hypernet.padded(self.embeddings[task_id]), inputs, task_id)
 
     def _own_outputs(self, weights: Tensor, inputs: Tensor, task_id: int) -> Tensor:
@@ -281,21 +284,3 @@ class Snapshot(nn.Module):
         self.hypernet = copy.deepcopy(hypernet).eval()
         self.embeddings = nn.Parameter(torch.stack(embeddings).detach())
         self.requires_grad_(False)
-
-
-class FinetunedHypernet(HypernetLearner):
-    """The same hypernetwork without the penalty: it shows what would be forgotten."""
-
-    @dataclass(frozen=True)
-    class Config(HypernetLearner.Config):
-        """Settings of the hypernetwork learner; beta must stay 0."""
-
-        beta: float = 0.0
-        """Always 0 here: no penalty."""
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.beta:
-                raise UsageError(
-                    f"method.beta must be 0 for finetuned-hypernet, not {self.beta}; take method hypernet."
-                )

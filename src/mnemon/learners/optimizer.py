@@ -39,12 +39,14 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         choose("optimizer", self.name, OPTIMIZERS)
         if not 0 < self.lr < float("inf"):
-            raise UsageError(f"optimizer.lr must be above 0, not {self.lr}.")
+            raise UsageError(f"optimizer.lr must be a finite number above 0, not {self.lr}.")
         for name in ("beta1", "beta2", "momentum"):
             if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"optimizer.{name} must lie in 0 to 1, not {getattr(self, name)}.")
+                raise UsageError(f"optimizer.{name} must be at least 0 and below 1, not {getattr(self, name)}.")
         if not 0 <= self.weight_decay < float("inf"):
-            raise UsageError(f"optimizer.weight_decay must not be negative, not {self.weight_decay}.")
+            raise UsageError(
+                f"optimizer.weight_decay must be a finite number of at least 0, not {self.weight_decay}."
+            )
 
     def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
         """Return a new optimizer for these parameters."""

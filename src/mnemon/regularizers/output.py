@@ -120,15 +120,11 @@ class Anchors:
         found = (Block((p := place[b.rows])[p >= 0], b.start, b.stop) for b in self.blocks)
         return [block for block in found if len(block.rows)]
 
-    def weight(self, rows: Tensor) -> Tensor:
-        """Return the importance [rows, chunk] of each weight that counts, 0 for the others."""
-        weight = torch.zeros(len(self.task), self.chunk, dtype=self.readout.dtype, device=self.task.device)
-        for block in self.blocks:
-            weight[block.rows, block.start : block.stop] = 1
-        if self.importance is not None:
-            flat = weight.view(self.n_tasks, -1)
-            flat[:, : self.importance.shape[1]] *= self.importance
-        return weight[rows]
+    def weights(self) -> Tensor:
+        """Return the importance of each weight, row by row: [rows of all tasks, chunk]."""
+        assert self.importance is not None
+        tail = self.n_rows * self.chunk - self.importance.shape[1]
+        return torch.nn.functional.pad(self.importance, (0, tail)).view(-1, self.chunk)
 
 
 def plain_penalty(moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None = None) -> Tensor:
@@ -137,8 +133,12 @@ def plain_penalty(moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddi
     h = _moved_features(moved, anchors, draw, embeddings)
     with torch.no_grad():
         old = with_one(anchors.features[rows]) @ anchors.readout
-        weight = anchors.weight(torch.arange(len(anchors.task), device=h.device)[rows])
-    return ((moved.read(h) - old).square() * weight).sum() * draw.factor
+    squares = (moved.read(h) - old).square()
+    if anchors.importance is not None:
+        squares = squares * anchors.weights()[rows]
+    blocks = anchors.drawn_blocks(draw.rows)
+    parts = (squares[b.rows, b.start : b.stop].sum() for b in blocks)
+    return sum(parts, squares[:0].sum()) * draw.factor  # with a graph, even if no block was drawn
 
 
 def exact_penalty(
@@ -193,7 +193,8 @@ class _SquaredDrift(torch.autograd.Function):
         torch.sub(readout, anchors.readout, out=anchors.moved_by)
         ctx.way, ctx.add_to = way(h, h_star, anchors, blocks), add_to
         ctx.save_for_backward(anchors.stacked)  # so that autograd notices if it is overwritten before its use
-        return ctx.way.value
+        # Not kept in ctx: a value that knows its own graph would be a circle, with the gradients in it.
+        return ctx.way.value()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # one output, so one gradient
@@ -228,7 +229,10 @@ class _ByGram:
                 gram = p[: width + 1] @ p.T
                 for i in inside:
                     self.grams[i] += gram
-        self.value = sum((self._value(i) for i in range(len(blocks))), h.new_zeros(()))
+
+    def value(self) -> Tensor:
+        """Return the sum of squared drifts."""
+        return sum((self._value(i) for i in range(len(self.blocks))), self.delta.new_zeros(()))
 
     def _value(self, i: int) -> Tensor:
         width = self.delta.shape[1]
@@ -263,7 +267,10 @@ class _Directly:
         self.anchors, self.blocks = anchors, blocks
         self.h, self.delta = with_one(h), h - h_star
         self.drifts = [self._drift(block) for block in blocks]
-        self.value = sum((drift.square().sum() for drift in self.drifts), h.new_zeros(()))
+
+    def value(self) -> Tensor:
+        """Return the sum of squared drifts."""
+        return sum((drift.square().sum() for drift in self.drifts), self.delta.new_zeros(()))
 
     def _drift(self, block: Block) -> Tensor:
         columns = slice(block.start, block.stop)

@@ -10,18 +10,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mnemon import toml
 from mnemon.errors import UsageError
 from mnemon.results.metrics import AccuracyMatrix
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FORMAT = 1
 CONFIG, RECORD, LOSSES = "config.toml", "record.json", "losses.jsonl"
@@ -55,14 +50,12 @@ class RunRecord:
 
     def write(self, folder: Path) -> None:
         """Write the folder's files, each aside and then renamed."""
-        import tomli_w
-
         facts = asdict(self)
         config, losses = facts.pop("config"), facts.pop("losses")
         metrics = self.accuracy.metrics
         facts["metrics"] = {name: metric.value for name, metric in metrics.items()}
         facts["missing"] = {name: metric.reason for name, metric in metrics.items() if metric.reason}
-        write_text(folder / CONFIG, tomli_w.dumps(config))
+        write_text(folder / CONFIG, toml.dumps(config))
         write_text(folder / LOSSES, "".join(json.dumps(_without_nan(line)) + "\n" for line in losses))
         write_text(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
 
@@ -71,7 +64,7 @@ class RunRecord:
         """Read a run folder."""
         try:
             facts = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-            config = tomllib.loads((folder / CONFIG).read_text(encoding="utf-8"))
+            config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"))
             losses = [json.loads(line) for line in (folder / LOSSES).read_text(encoding="utf-8").splitlines()]
         except FileNotFoundError as error:
             raise UsageError(f"{folder} is not a run folder: {Path(error.filename).name} is missing.") from error

@@ -27,7 +27,8 @@ def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Non
     aside = folder / f"{FILE}.new"
     # Clones: safetensors refuses tensors that share memory.
     tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    header = {"mnemon": json.dumps({"format": FORMAT, "checksum": _checksum(tensors), **facts})}
+    text = json.dumps({"format": FORMAT, **facts})
+    header = {"mnemon": text, "checksum": str(_checksum(tensors, text))}
     try:
         save_file(tensors, aside, metadata=header)
         with aside.open("rb") as file:
@@ -48,26 +49,36 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise CheckpointError(f"There is no checkpoint in {folder} ({FILE} is missing).")
     try:
         with safe_open(path, framework="pt") as file:
-            header = (file.metadata() or {}).get("mnemon")
+            metadata = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
-    if header is None:
+    if "mnemon" not in metadata:
         raise CheckpointError(f"{path} was not written by mnemon: its header holds no facts of a run.")
     try:
-        facts = json.loads(header)
-    except ValueError as error:
+        facts = dict(json.loads(metadata["mnemon"]))
+    except (ValueError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
     if facts.get("format") != FORMAT:
         raise CheckpointError(f"{path} has format {facts.get('format')}; this version reads format {FORMAT}.")
-    if facts.get("checksum", found := _checksum(tensors)) != found:
-        raise CheckpointError(f"{path} is damaged: its tensors are not those that were saved.")
+    if metadata.get("checksum") != str(_checksum(tensors, metadata["mnemon"])):
+        raise CheckpointError(f"{path} is damaged: its content is not what was saved.")
     return tensors, facts
 
 
-def _checksum(tensors: dict[str, Tensor]) -> int:
-    """Return a CRC over names and bytes: safetensors itself notices only a wrong length."""
-    crc = 0
+def as_bytes(value: Any) -> Tensor:
+    """Return any JSON value as a tensor of bytes."""
+    return torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
+
+
+def from_bytes(tensor: Tensor) -> Any:
+    """Return the JSON value of a tensor of bytes."""
+    return json.loads(bytes(tensor.tolist()))
+
+
+def _checksum(tensors: dict[str, Tensor], text: str) -> int:
+    """Return a CRC over facts, names and bytes: safetensors itself notices only a wrong length."""
+    crc = zlib.crc32(text.encode())
     for name in sorted(tensors):
         crc = zlib.crc32(tensors[name].flatten().view(torch.uint8).numpy().tobytes(), zlib.crc32(name.encode(), crc))
     return crc

@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from mnemon.benchmarks.task import TaskStream
 from mnemon.config import differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
@@ -19,6 +21,8 @@ from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.batches import Batches
 from mnemon.training.evaluator import evaluate_all
+
+LOSSES = "losses"
 
 
 class MatrixRows(str, Enum):
@@ -52,7 +56,7 @@ class TrainingConfig:
             if getattr(self, name) < 1:
                 raise UsageError(f"training.{name} must be at least 1, not {getattr(self, name)}.")
         if not 0 <= self.label_smoothing < 1:
-            raise UsageError(f"training.label_smoothing must lie in 0 to 1, not {self.label_smoothing}.")
+            raise UsageError(f"training.label_smoothing must be at least 0 and below 1, not {self.label_smoothing}.")
         if not self.checkpoint_seconds >= 0:
             raise UsageError(f"training.checkpoint_seconds must not be negative, not {self.checkpoint_seconds}.")
 
@@ -103,6 +107,7 @@ class Trainer:
         watcher: Watcher | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ):
+        _check_fit(learner, stream)
         self.learner, self.stream, self.config, self.seed = learner, stream, config, seed
         self.folder, self.watcher, self.should_stop = folder, watcher or Watcher(), should_stop
         self.identity = identity or {}
@@ -140,6 +145,7 @@ class Trainer:
                 progress.losses.append({"task": task_id, "step": progress.step, **terms})
             self.watcher.on_step(progress, terms)
             self._pause()
+        self._check_state()
         self._seed(task_id, config.steps + 1)
         learner.end_task(self.stream.tasks[task_id].train)
 
@@ -162,20 +168,30 @@ class Trainer:
     def _check(self, terms: dict[str, float]) -> None:
         for name, value in terms.items():
             if not math.isfinite(value):
-                task = self.stream.tasks[self.progress.task_id].name
-                kept = self.folder is not None and (self.folder / checkpoint.FILE).exists()
-                raise TrainingError(
-                    f"{name} became {value} in task {self.progress.task_id + 1} ('{task}'), step "
-                    f"{self.progress.step + 1}; try a smaller optimizer.lr."
-                    + (f" The last checkpoint before that is kept in {self.folder}." if kept else "")
-                )
+                raise self._failure(f"{name} became {value}", self.progress.step + 1)
+
+    def _check_state(self) -> None:
+        """Refuse to go on, and above all to save, with numbers that are not finite."""
+        for name, tensor in self.learner.tensors().items():
+            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                raise self._failure(f"{name} is not finite any more", self.progress.step)
+
+    def _failure(self, what: str, step: int) -> TrainingError:
+        task = self.stream.tasks[self.progress.task_id].name
+        kept = self.folder is not None and (self.folder / checkpoint.FILE).exists()
+        return TrainingError(
+            f"{what} in task {self.progress.task_id + 1} ('{task}'), step {step}; try a smaller optimizer.lr."
+            + (f" The last checkpoint before that is kept in {self.folder}." if kept else "")
+        )
 
     def _pause(self) -> None:
         """Between two steps: save now and then, and stop if asked to."""
         if self.should_stop():
+            self._check_state()
             self.save()
             raise Stopped
         if time.monotonic() - self._last_save >= self.config.checkpoint_seconds:
+            self._check_state()
             self.save()
 
     def save(self) -> None:
@@ -190,10 +206,11 @@ class Trainer:
                 "identity": self.identity,
                 "matrix": p.matrix,
                 "untrained": p.untrained,
-                "losses": p.losses,
                 "seconds": p.seconds,
             }
-            checkpoint.save(self.folder, self.learner.tensors(), facts)
+            # The loss curves grow with the run: too long for a header.
+            tensors = {**self.learner.tensors(), LOSSES: checkpoint.as_bytes(p.losses)}
+            checkpoint.save(self.folder, tensors, facts)
         self._last_save = time.monotonic()
 
     def resume(self) -> None:
@@ -202,6 +219,12 @@ class Trainer:
         if not (self.folder / checkpoint.FILE).exists():
             return
         tensors, facts = checkpoint.load(self.folder)
+        needed = {*Progress.__dataclass_fields__, "seed", "identity", "n_begun"} - {LOSSES}
+        if not needed <= facts.keys() or LOSSES not in tensors:
+            raise CheckpointError(
+                f"The checkpoint in {self.folder} is not of a run: its header lacks what a run needs."
+            )
+        losses = checkpoint.from_bytes(tensors.pop(LOSSES))
         if facts["seed"] != self.seed:
             raise CheckpointError(f"The checkpoint in {self.folder} is of seed {facts['seed']}, not {self.seed}.")
         if different := differences(facts["identity"], self.identity):
@@ -210,5 +233,20 @@ class Trainer:
                 "(then and now)."
             )
         self.learner.restore(checkpoint.to_device(tensors, self.learner.device), facts["n_begun"], facts["step"] > 0)
-        fields: dict[str, Any] = {name: facts[name] for name in Progress.__dataclass_fields__}
-        self.progress = Progress(**fields)
+        fields: dict[str, Any] = {name: facts[name] for name in Progress.__dataclass_fields__ if name != LOSSES}
+        self.progress = Progress(losses=losses, **fields)
+
+
+def _check_fit(learner: AbstractLearner, stream: TaskStream) -> None:
+    """Refuse a stream that the learner's target network was not made for."""
+    problem = learner.problem
+    if stream.input_shape != problem.input_shape:
+        raise UsageError(
+            f"Inputs of '{stream.name}' have shape {stream.input_shape}; the target takes {problem.input_shape}."
+        )
+    made_for = (problem.n_tasks, problem.outputs_per_task)
+    if (len(stream), stream.outputs_per_task) != made_for:
+        raise UsageError(
+            f"'{stream.name}' has {len(stream)} tasks of {stream.outputs_per_task} outputs; "
+            f"the learner is made for {made_for[0]} of {made_for[1]}."
+        )

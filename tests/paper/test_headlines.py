@@ -1,0 +1,63 @@
+"""The claims of the first page, at the presets' settings: little is forgotten, and without the penalty much is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mnemon.benchmarks.sources import status
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import build_learner, resolve
+from mnemon.results.metrics import AccuracyMatrix
+from mnemon.training.trainer import Trainer
+
+
+@pytest.fixture
+def mnist() -> None:
+    """Skip where MNIST is not at hand."""
+    if not {state.name: state for state in status()}["mnist"].present:
+        pytest.skip("MNIST is not at hand: let MNEMON_DATA name a folder that holds it")
+
+
+def matrix_of(preset: str, seed: int = 0) -> AccuracyMatrix:
+    config = resolve(load_preset(preset))
+    stream = config.benchmark.build(None, seed)
+    progress = Trainer(build_learner(config, stream, seed), stream, config.training, seed).run()
+    return AccuracyMatrix(progress.matrix, progress.untrained, len(stream))
+
+
+def test_split_digits_are_remembered():
+    matrix = matrix_of("split-digits")
+    assert matrix.final.value >= 98
+    assert matrix.during.value - matrix.final.value <= 0.3
+
+
+def test_without_the_penalty_split_digits_are_forgotten():
+    matrix = matrix_of("split-digits-finetuned-hypernet")
+    assert matrix.during.value >= 98
+    assert matrix.during.value - matrix.final.value >= 10
+
+
+def test_the_toy_functions_are_remembered():
+    assert np.all(matrix_of("toy").values[-1] <= 0.01)
+
+
+def test_without_the_penalty_a_toy_function_is_forgotten():
+    matrix = matrix_of("toy-finetuned-hypernet")
+    assert np.all(np.diagonal(matrix.values) <= 0.01)
+    assert np.max(matrix.values[-1]) > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mnist")
+def test_split_mnist_reaches_the_published_number():
+    matrices = [matrix_of("split-mnist", seed) for seed in range(5)]
+    final, during = (np.mean([getattr(m, name).value for m in matrices]) for name in ("final", "during"))
+    assert final >= 99.70
+    assert during - final <= 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mnist")
+def test_permuted_10_reaches_the_published_number():
+    assert matrix_of("permuted-10").final.value >= 97.4
