@@ -15,7 +15,6 @@ from mnemon.training.checkpoint import FILE, load
 STEPS = 80
 WORDS = with_settings(f"steps={STEPS}", "n_tasks=3", "target.hidden=[20]", "chunk=300", "checkpoint_seconds=0.01")
 AT_THE_START = -1
-MOMENTS = [AT_THE_START, *sorted(random.Random(0).sample(range(3 * STEPS - 40), 5))]
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +46,11 @@ def test_a_signal_saves_and_says_how_to_go_on(start, mnemon, whole, tmp_path, nu
     assert result_of(tmp_path / "my run") == whole
 
 
-def test_a_run_killed_at_any_moment_ends_the_same(mnemon, whole, tmp_path):
-    assert len(MOMENTS) == 6
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_run_killed_at_any_moment_ends_the_same(mnemon, whole, tmp_path, kills):
+    moments = [AT_THE_START, *sorted(random.Random(0).sample(range(3 * STEPS - 40), kills))]
     pause = random.Random(1)
-    for i, moment in enumerate(MOMENTS):
+    for i, moment in enumerate(moments):
         folder = tmp_path / f"run-{i}"
         process = forked(["run", *WORDS, "--out", folder], tmp_path / "output")
         begun = (folder / "record.json").exists if moment == AT_THE_START else lambda: steps_of(folder) >= moment  # noqa: B023

@@ -44,6 +44,7 @@ def test_a_preset_resolves_and_says_what_it_is(name):
     assert config.preset == preset.name == name
     assert config.published == preset.published
     for text in (preset.about, preset.cost):
+        assert "?" not in text
         assert text.strip()
     assert preset.about.endswith(".")
     assert preset.published == preset.published.strip()
