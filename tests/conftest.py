@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.hypernet import target
 from mnemon.learners.base import Batch, Problem
 from mnemon.learners.optimizer import OptimizerConfig
 from mnemon.models import NETWORKS, TargetConfig
@@ -17,6 +18,12 @@ from mnemon.models import NETWORKS, TargetConfig
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("mnemon", derandomize=True, deadline=None, max_examples=60, database=None)
 hypothesis.settings.load_profile("mnemon")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cut() -> None:
+    """Small networks, too, take the backward pass that is meant for large ones, so that it is tested."""
+    target.LARGE = 0
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,8 @@ from torch.func import functional_call
 from mnemon.errors import UsageError
 
 Buffers = dict[str, Tensor]
+LARGE = 100_000
+"""Weights from which a backward pass of our own pays for itself."""
 
 
 class Slot(NamedTuple):
@@ -51,7 +53,8 @@ class Target(nn.Module):
 
     def cut(self, weights: Tensor) -> dict[str, Tensor]:
         """Cut a flat vector into the module's tensors; what lies beyond `size` is ignored."""
-        parts = _Cut.apply(weights, [*self._sizes, len(weights) - self.size])
+        split = _Cut.apply if self.size > LARGE else torch.split
+        parts = split(weights, [*self._sizes, len(weights) - self.size])
         return {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=False)}
 
     def forward(

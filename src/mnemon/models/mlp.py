@@ -28,6 +28,7 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs [n, ...] to outputs [n, outputs]."""
         x = x.flatten(1)
-        for layer in self.layers[:-1]:
+        *hidden, last = self.layers  # not a slice: that would build a new module list in every call
+        for layer in hidden:
             x = self.activation(layer(x))
-        return self.layers[-1](x)
+        return last(x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -82,11 +82,14 @@ class ConstantLookahead(AbstractLookahead):
 
     def step(self) -> nn.Module:
         """Return the copy of the module, moved to where the present `.grad` leads."""
-        with torch.no_grad():
-            torch._foreach_copy_(self.copies, self.real)
+        sources, copies = list(self.real), list(self.copies)
         for real, moved in zip(self.real, self.copies, strict=True):
             moved.grad = real.grad
-            _copy_state(self.optimizer.state[real], self.twin.state[moved])
+            for value, copied in _state_pairs(self.optimizer.state[real], self.twin.state[moved]):
+                sources.append(value)
+                copies.append(copied)
+        with torch.no_grad():
+            torch._foreach_copy_(copies, sources)
         for mine, other in zip(self.twin.param_groups, self.optimizer.param_groups, strict=True):
             mine.update({key: value for key, value in other.items() if key != "params"})
         self.twin.step()
@@ -146,11 +149,12 @@ def _twin(
     return copy.deepcopy(optimizer, memo)
 
 
-def _copy_state(source: dict[str, Any], to: dict[str, Any]) -> None:
+def _state_pairs(source: dict[str, Any], to: dict[str, Any]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Give the tensors of a state with those to copy them to; what is no tensor, or new, is copied here."""
     if not source:
         to.clear()
     for key, value in source.items():
         if isinstance(value, Tensor) and isinstance(to.get(key), Tensor):
-            to[key].copy_(value)
+            yield value, to[key]
         else:
             to[key] = value.clone() if isinstance(value, Tensor) else value
