@@ -28,7 +28,7 @@ from mnemon.learners.base import AbstractLearner, Problem
 from mnemon.learners.optimizer import OptimizerConfig
 from mnemon.models import TargetConfig
 from mnemon.results.record import RECORD, RunRecord
-from mnemon.seeding import derive
+from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher
 
@@ -242,7 +242,7 @@ def build_learner(config: RunConfig, stream: TaskStream, seed: int) -> AbstractL
         config.optimizer,
         config.training.label_smoothing,
     )
-    torch.manual_seed(derive(seed, "weights"))
+    seed_all(derive(seed, "weights"), torch.device("cpu"))
     learner: Any = LEARNERS[config.method_name]
     return learner(config.method, problem)
 
