@@ -47,10 +47,6 @@ def convert(hint: Any, value: Any, where: str) -> Any:
             hint_text = suggest(str(value), members)
             raise UsageError(f"Unknown {where} '{value}'.{hint_text} Choose one of: {', '.join(members)}.")
         return hint(value)
-    if origin is typing.Literal:
-        if value not in args:
-            raise UsageError(f"Unknown {where} '{value}'. Choose one of: {', '.join(map(str, args))}.")
-        return value
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):

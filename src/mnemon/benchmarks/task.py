@@ -72,10 +72,6 @@ class Task:
     train: Examples
     test: Examples
 
-    def to(self, device: torch.device | str) -> Task:
-        """Return the same task on another device."""
-        return replace(self, train=self.train.to(device), test=self.test.to(device))
-
 
 @dataclass(frozen=True)
 class TaskStream:
