@@ -25,9 +25,9 @@ from mnemon.experiments.run import build_learner, resolve
 from mnemon.hypernet import build_hypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.target import Target
-from mnemon.learners.base import Batch
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.models import build_network
+from mnemon.problem import Batch
 from mnemon.regularizers import output
 from mnemon.regularizers.output import Anchors, exact_penalty, plain_penalty
 

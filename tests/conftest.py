@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.hypernet import target
-from mnemon.learners.base import Batch, Problem
-from mnemon.learners.optimizer import OptimizerConfig
 from mnemon.models import NETWORKS, TargetConfig
+from mnemon.optimizer import OptimizerConfig
+from mnemon.problem import Batch, Problem
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("mnemon", derandomize=True, deadline=None, max_examples=60, database=None)

@@ -22,10 +22,12 @@ LAYERS = [
     {"experiments"},
     {"training"},
     {"learners"},
+    {"inference"},
+    {"replay"},
     {"regularizers"},
-    {"hypernet"},
+    {"part", "problem", "hypernet"},
     {"models", "benchmarks"},
-    {"config", "results", "seeding"},
+    {"config", "results", "seeding", "optimizer"},
     {"errors", "toml"},
 ]
 """A line may import from lines below it, never above."""

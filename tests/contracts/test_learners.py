@@ -16,16 +16,10 @@ from mnemon.errors import CheckpointError
 from mnemon.hypernet import HypernetConfig
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner, Counts
-from mnemon.learners.hypernet import (
-    Heads,
-    HypernetLearner,
-    NewEmbedding,
-    OldEmbeddings,
-    PenaltyForm,
-    Sample,
-)
+from mnemon.learners.hypernet import Heads, HypernetLearner
 from mnemon.models import TargetConfig
 from mnemon.regularizers.lookahead import LookaheadMode
+from mnemon.regularizers.protected import NewEmbedding, OldEmbeddings, PenaltyForm, Sample
 
 SMALL = HypernetConfig(hidden=(8,), embedding_size=4, chunk=19, chunk_embedding_size=3)
 FULL = HypernetConfig(form="full", hidden=(8,), embedding_size=4)

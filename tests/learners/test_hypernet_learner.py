@@ -13,16 +13,10 @@ from torch import Tensor, nn
 from mnemon.benchmarks.task import Kind
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
-from mnemon.learners.base import Batch
-from mnemon.learners.hypernet import (
-    Heads,
-    HypernetLearner,
-    NewEmbedding,
-    OldEmbeddings,
-    PenaltyForm,
-    Sample,
-)
+from mnemon.learners.hypernet import Heads, HypernetLearner
 from mnemon.models import NETWORKS, TargetConfig
+from mnemon.problem import Batch
+from mnemon.regularizers.protected import NewEmbedding, OldEmbeddings, PenaltyForm, Sample
 
 SMALL = HypernetConfig(hidden=(5,), embedding_size=3, chunk=11, chunk_embedding_size=2)
 
@@ -48,10 +42,10 @@ def learn(problem, batch_of, blobs):
 def test_old_embeddings_stay_bit_for_bit_unless_they_are_plastic(learn, batch_of):
     for old, moves in ((OldEmbeddings.FIXED, False), (OldEmbeddings.PLASTIC, True)):
         learner = learn(tasks=3, steps=0, old_embeddings=old)
-        before = [e.detach().clone() for e in learner.embeddings]
+        before = [e.detach().clone() for e in learner.memory.embeddings]
         for step in range(3):
             learner.train_step(batch_of(2, step))
-        changed = [not torch.equal(e, b) for e, b in zip(learner.embeddings, before, strict=True)]
+        changed = [not torch.equal(e, b) for e, b in zip(learner.memory.embeddings, before, strict=True)]
         assert changed == [moves, moves, True]
 
 
@@ -59,15 +53,15 @@ def test_plastic_embeddings_are_measured_against_a_frozen_copy(learn, batch_of):
     learner = learn(tasks=1, old_embeddings=OldEmbeddings.PLASTIC)
     learner.end_task(None)
     learner.begin_task(1)
-    then = learner.embeddings[0].detach().clone()
-    was = learner.weights(0).detach()
+    then = learner.memory.embeddings[0].detach().clone()
+    was = learner.memory.weights(0).detach()
     for step in range(4):
         learner.train_step(batch_of(1, step))
-    assert not torch.equal(learner.embeddings[0], then)
-    assert torch.equal(learner.snapshot.embeddings[0], then)
-    anchors = learner._anchors
+    assert not torch.equal(learner.memory.embeddings[0], then)
+    assert torch.equal(learner.memory.snapshot.embeddings[0], then)
+    anchors = learner.memory._anchors
     with torch.no_grad():
-        assert torch.equal(learner.snapshot.hypernet(anchors.embeddings[0]), was)
+        assert torch.equal(learner.memory.snapshot.hypernet(anchors.embeddings[0]), was)
 
 
 @pytest.mark.parametrize("start", NewEmbedding)
@@ -75,9 +69,9 @@ def test_a_new_embedding_starts_at_random_or_at_the_previous_one(start, learn):
     learner = learn(tasks=2, new_embedding=start)
     learner.end_task(None)
     learner.begin_task(2)
-    assert torch.equal(learner.embeddings[2], learner.embeddings[1]) == (start is NewEmbedding.PREVIOUS)
-    assert learner.embeddings[2] is not learner.embeddings[1]
-    assert learner.embeddings[2].requires_grad
+    assert torch.equal(learner.memory.embeddings[2], learner.memory.embeddings[1]) == (start is NewEmbedding.PREVIOUS)
+    assert learner.memory.embeddings[2] is not learner.memory.embeddings[1]
+    assert learner.memory.embeddings[2].requires_grad
 
 
 def test_own_heads_generate_fewer_weights(learn):
@@ -94,11 +88,11 @@ def test_other_tasks_rows_of_the_head_are_free_if_only_the_own_head_is_penalised
     target = TargetConfig(hidden=hidden)
     learner = learn(tasks=0, heads=heads, penalized_heads=penalized, made_for={"target": target})
     for task in range(3):
-        held = torch.zeros(learner.target.size)
-        for start, stop in learner._kept(task):
+        held = torch.zeros(learner.memory.target.size)
+        for start, stop in learner._kept_ranges(task):
             held[start:stop] += 1
-        wanted = torch.ones(learner.target.size)
-        tensors = learner.target.cut(wanted)  # views: what is written there stands in the vector
+        wanted = torch.ones(learner.memory.target.size)
+        tensors = learner.memory.target.cut(wanted)  # views: what is written there stands in the vector
         if penalized is Heads.OWN and heads is Heads.ALL:
             for kind in ("weight", "bias"):
                 head = tensors[f"layers.{len(hidden)}.{kind}"]
@@ -109,35 +103,35 @@ def test_other_tasks_rows_of_the_head_are_free_if_only_the_own_head_is_penalised
 
 def test_a_free_head_gets_no_gradient_from_the_penalty(learn):
     learner = learn(tasks=3, penalized_heads=Heads.OWN, hypernet=HypernetConfig(form="full", hidden=(5,)))
-    anchors = learner._anchors
-    covered = torch.zeros(2, learner.target.size)
+    anchors = learner.memory._anchors
+    covered = torch.zeros(2, learner.memory.target.size)
     for block in anchors.blocks:
         covered[block.rows, block.start : block.stop] += 1
-    last = learner.target.cut(torch.arange(learner.target.size))["layers.1.bias"]
+    last = learner.memory.target.cut(torch.arange(learner.memory.target.size))["layers.1.bias"]
     assert covered[:, last].tolist() == [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]]
 
 
 def test_the_weighted_penalty_keeps_the_fisher_information_of_each_finished_task(learn, blobs):
     learner = learn(tasks=2, penalty=PenaltyForm.WEIGHTED, fisher_examples=1000)
-    weights = learner.weights(1).detach()
+    weights = learner.memory.weights(1).detach()
     inputs, targets = blobs.tasks[1].train.batch(slice(None))
     wanted = torch.zeros_like(weights)
     for x, y in zip(inputs, targets, strict=True):
         w = weights.clone().requires_grad_()
-        outputs = learner.target(w, x[None])[0, 2:4]
+        outputs = learner.memory.target(w, x[None])[0, 2:4]
         (gradient,) = torch.autograd.grad(outputs.log_softmax(0)[y], w)
         wanted += gradient**2 / len(inputs)
     learner.end_task(blobs.tasks[1].train)
-    torch.testing.assert_close(learner.importances[1].detach(), wanted)
+    torch.testing.assert_close(learner.memory.importances[1].detach(), wanted)
     assert wanted.any()
-    assert learner.importances[0].any()
-    assert learner.counts().per_task == 3 + learner.target.size
+    assert learner.memory.importances[0].any()
+    assert learner.counts().per_task == 3 + learner.memory.target.size
 
 
 def test_the_weighted_penalty_descends_the_weighted_drift(double, learn, batch_of):
     learner = learn(tasks=2, steps=2, penalty=PenaltyForm.WEIGHTED, beta=7.0)
     with torch.no_grad():
-        learner.importances[0].mul_(torch.rand_like(learner.importances[0]))
+        learner.memory.importances[0].mul_(torch.rand_like(learner.memory.importances[0]))
         learner.derive()
     before = copy.deepcopy(learner)
     terms = learner.train_step(batch_of(1, 2))
@@ -158,22 +152,22 @@ def test_a_sampled_penalty_is_drawn_from_torchs_generator(sample, sample_size, p
     for seed in (1, 1, 2, 3, 4, 5):
         torch.manual_seed(seed)
         penalties.add(copy.deepcopy(learner).train_step(batch_of(2, 3))["penalty"].item())
-    everything = 2 if sample is Sample.TASKS else 2 * learner.hypernet.n_rows
+    everything = 2 if sample is Sample.TASKS else 2 * learner.memory.hypernet.n_rows
     assert (len(penalties) == 1) == (sample_size >= everything)
     assert len(penalties) < 6
 
 
 def test_statistics_of_batch_norm_are_kept_per_task(learn, batch_of, normalized_net):
     learner = learn(tasks=2, steps=4, made_for={"target": TargetConfig(network="normalized")})
-    first, second = learner.buffers_of[0], learner.buffers_of[1]
+    first, second = learner.memory.buffers_of[0], learner.memory.buffers_of[1]
     assert first["norm.num_batches_tracked"] == second["norm.num_batches_tracked"] == 4
     assert not torch.equal(first["norm.running_mean"], second["norm.running_mean"])
-    assert learner.target.module.norm.num_batches_tracked == 0
+    assert learner.memory.target.module.norm.num_batches_tracked == 0
     before = {name: buffer.clone() for name, buffer in first.items()}
     learner.train_step(batch_of(1, 4))
     learner.predict(batch_of(0, 0).inputs, 0)
-    assert all(torch.equal(before[name], buffer) for name, buffer in learner.buffers_of[0].items())
-    assert learner.buffers_of[1]["norm.num_batches_tracked"] == 5
+    assert all(torch.equal(before[name], buffer) for name, buffer in learner.memory.buffers_of[0].items())
+    assert learner.memory.buffers_of[1]["norm.num_batches_tracked"] == 5
     assert learner.counts().per_task == 3 + 8 + 8 + 1
 
 
@@ -196,7 +190,7 @@ def test_a_head_is_computed_alone_only_where_that_changes_nothing(learn, batch_o
         assert learner.cuts_outputs == alone
         inputs = batch_of(1, 0).inputs
         with torch.no_grad():
-            everything = learner.target(learner.weights(1), inputs)
+            everything = learner.memory.target(learner.memory.weights(1), inputs)
         torch.testing.assert_close(learner.predict(inputs, 1), everything[:, 2:4])
 
 
@@ -206,11 +200,11 @@ def test_a_penalty_keeps_the_generated_weights_of_earlier_tasks_nearer(learn):
         torch.manual_seed(0)
         learner = learn(tasks=1, steps=10, beta=beta)
         learner.end_task(None)
-        was = learner.weights(0).detach()
+        was = learner.memory.weights(0).detach()
         learner.begin_task(1)
         for _ in range(30):
             learner.train_step(Batch(1, torch.randn(8, 4), torch.randint(2, (8,))))
-        drifts.append((learner.weights(0).detach() - was).square().sum().item())
+        drifts.append((learner.memory.weights(0).detach() - was).square().sum().item())
     assert drifts[0] > 2 * drifts[1] > 4 * drifts[2]
 
 
@@ -267,9 +261,9 @@ def test_a_step_leaves_nothing_for_the_garbage_collector(problem, batch_of):
 
 def test_only_the_chosen_parameters_are_generated(problem, batch_of):
     learner = HypernetLearner(HypernetLearner.Config(hypernet=SMALL, generate=("layers.1.*",)), problem())
-    frozen = learner.target.module.layers[0].weight.clone()
-    assert [slot.name for slot in learner.target.slots] == ["layers.1.weight", "layers.1.bias"]
+    frozen = learner.memory.target.module.layers[0].weight.clone()
+    assert [slot.name for slot in learner.memory.target.slots] == ["layers.1.weight", "layers.1.bias"]
     learner.begin_task(0)
     for _ in range(3):
         learner.train_step(batch_of(0, 0))
-    assert torch.equal(learner.target.module.layers[0].weight, frozen)
+    assert torch.equal(learner.memory.target.module.layers[0].weight, frozen)

@@ -10,15 +10,10 @@ import torch
 from torch import Tensor
 
 from mnemon.hypernet import HypernetConfig
-from mnemon.learners.hypernet import (
-    Heads,
-    HypernetLearner,
-    NewEmbedding,
-    OldEmbeddings,
-    PenaltyForm,
-)
+from mnemon.learners.hypernet import Heads, HypernetLearner
 from mnemon.models import TargetConfig
 from mnemon.regularizers.lookahead import LookaheadMode
+from mnemon.regularizers.protected import NewEmbedding, OldEmbeddings, PenaltyForm
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -54,7 +49,7 @@ class Reference:
     """The method for an ELU hypernetwork and a target of one hidden layer of 6 on 4 inputs."""
 
     def __init__(self, learner: HypernetLearner, n_tasks: int):
-        hypernet = learner.hypernet
+        hypernet = learner.memory.hypernet
         self.chunked = hasattr(hypernet, "chunk_embeddings")
         start = [hypernet.chunk_embeddings] if self.chunked else []
         for layer in hypernet.layers:
@@ -181,19 +176,19 @@ def test_every_step_over_three_tasks_equals_the_slow_one(name, problem, batch_of
     near = {"rtol": 1e-5, "atol": 1e-6} if differentiated else {"rtol": 1e-9, "atol": 1e-10}
     for task in range(3):
         learner.begin_task(task)
-        reference.begin_task(learner.embeddings[task])
+        reference.begin_task(learner.memory.embeddings[task])
         for step in range(5):
             batch = batch_of(task, step)
             found, wanted = learner.train_step(batch), reference.train_step(task, batch.inputs, batch.targets)
             assert list(found) == list(wanted)
             for term in found:
                 torch.testing.assert_close(found[term], wanted[term], **near)
-            mine = dict(learner.hypernet.named_parameters())
+            mine = dict(learner.memory.hypernet.named_parameters())
             chunked = ["chunk_embeddings"] if reference.chunked else []
             layers = [f"layers.{i}.{kind}" for i in range(len(config.hypernet.hidden)) for kind in ("weight", "bias")]
             for parameter, theirs in zip([*chunked, *layers, "readout"], reference.theta, strict=True):
                 torch.testing.assert_close(mine[parameter].detach(), theirs, **near)
-            for e, theirs in zip(learner.embeddings, reference.embeddings, strict=True):
+            for e, theirs in zip(learner.memory.embeddings, reference.embeddings, strict=True):
                 torch.testing.assert_close(e.detach(), theirs, **near)
         learner.end_task(None)
     for task in range(3):

@@ -10,10 +10,11 @@ import torch
 from mnemon.benchmarks.task import Kind
 from mnemon.errors import UsageError
 from mnemon.hypernet.target import Target
-from mnemon.learners.base import Batch, Counts
+from mnemon.hypernet.task_buffers import TaskBuffers
+from mnemon.learners.base import Counts
 from mnemon.learners.bounds import FinetunedTarget, FromScratch, Joint
-from mnemon.learners.optimizer import OPTIMIZERS, OptimizerConfig
-from mnemon.learners.task_buffers import TaskBuffers
+from mnemon.optimizer import OPTIMIZERS, OptimizerConfig
+from mnemon.problem import Batch
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])

@@ -14,9 +14,9 @@ from mnemon.experiments.run import resolve
 from mnemon.hypernet import HypernetConfig, build_hypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.target import Target
-from mnemon.learners.base import Problem
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.models import TargetConfig, build_network
+from mnemon.problem import Problem
 
 
 class Row(NamedTuple):
@@ -93,7 +93,7 @@ def test_a_preset_builds_the_networks_of_its_row(name):
     problem = Problem(kind, n_tasks, (inputs,), outputs, config.target, config.optimizer)
     learner = HypernetLearner(config.method, problem)
     counts = learner.counts()
-    assert learner.hypernet.n_rows == row.chunks
+    assert learner.memory.hypernet.n_rows == row.chunks
     assert (counts.learned, counts.target, counts.n_tasks) == (row.hypernet_size, row.target_size, n_tasks)
     assert counts.per_task == row.hypernet.embedding_size
     kept = row.hypernet_size + n_tasks * row.hypernet.embedding_size

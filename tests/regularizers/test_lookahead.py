@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
-from mnemon.learners.optimizer import OPTIMIZERS, OptimizerConfig
+from mnemon.optimizer import OPTIMIZERS, OptimizerConfig
 from mnemon.regularizers.lookahead import (
     LOOKAHEADS,
     ConstantLookahead,

@@ -22,11 +22,13 @@ from mnemon import config as settings
 from mnemon.benchmarks.registry import BENCHMARKS
 from mnemon.benchmarks.task import Kind, TaskStream, names
 from mnemon.errors import CheckpointError, UsageError, choose
+from mnemon.experiments import sampling
 from mnemon.experiments.preset import Preset
 from mnemon.learners import LEARNERS
-from mnemon.learners.base import AbstractLearner, Problem
-from mnemon.learners.optimizer import OptimizerConfig
+from mnemon.learners.base import AbstractLearner
 from mnemon.models import TargetConfig
+from mnemon.optimizer import OptimizerConfig
+from mnemon.problem import Problem
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
@@ -148,8 +150,8 @@ class Place:
 class _Recorder(Watcher):
     """Keeps the run folder up to date and passes everything on."""
 
-    def __init__(self, record: RunRecord, folder: Path, also: Watcher):
-        self.record, self.folder, self.also = record, folder, also
+    def __init__(self, record: RunRecord, learner: AbstractLearner, folder: Path, also: Watcher):
+        self.record, self.learner, self.folder, self.also = record, learner, folder, also
 
     def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
         self.also.on_step(progress, terms)
@@ -160,9 +162,13 @@ class _Recorder(Watcher):
 
     def keep(self, progress: Progress) -> None:
         r = self.record
-        r.matrix, r.untrained = progress.matrix, progress.untrained
+        r.matrix, r.inferred, r.untrained = progress.matrix, progress.inferred, progress.untrained
         r.losses, r.seconds = progress.losses, progress.seconds
         r.finished = progress.task_id == len(r.task_names)
+        if progress.task_id:
+            sampling.keep_right_after(self.learner, self.folder, progress.task_id - 1)
+        if r.finished:
+            r.drift = sampling.keep_at_the_end(self.learner, self.folder)
         r.write(self.folder)
 
 
@@ -222,7 +228,7 @@ def _execute(
             "or start a new run in another folder."
         )
     record = earlier or _new_record(config, seed, stream, learner, device)
-    recorder = _Recorder(record, folder, watcher)
+    recorder = _Recorder(record, learner, folder, watcher)
     trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop)
     trainer.resume()
     recorder.keep(trainer.progress)
@@ -241,6 +247,7 @@ def build_learner(config: RunConfig, stream: TaskStream, seed: int) -> AbstractL
         config.target,
         config.optimizer,
         config.training.label_smoothing,
+        config.training.scenario,
     )
     seed_all(derive(seed, "weights"), torch.device("cpu"))
     learner: Any = LEARNERS[config.method_name]

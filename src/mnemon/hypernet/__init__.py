@@ -31,7 +31,7 @@ class HypernetConfig:
     chunk_embedding_size: int = 96
     """Length of a chunk embedding (chunked only)."""
     init: Init = Init.XAVIER
-    """Initial values: xavier (the paper's) or hyperfan."""
+    """Initial values: xavier, xavier-chunks (chunk embeddings too) or hyperfan."""
 
     def __post_init__(self) -> None:
         choose("hypernet form", self.form, HYPERNETS)

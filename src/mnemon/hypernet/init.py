@@ -31,6 +31,8 @@ class Init(str, Enum):
 
     XAVIER = "xavier"
     """Xavier-uniform matrices, biases 0, chunk embeddings N(0, 1): the paper's experiments."""
+    XAVIER_CHUNKS = "xavier-chunks"
+    """As xavier, and so the chunk embeddings, as one matrix [chunks, size]: they start close to each other."""
     HYPERFAN = "hyperfan"
     """Generated weights start with the variance of a plainly initialised target."""
 
@@ -44,7 +46,8 @@ def initialise(hypernet: AbstractHypernet, target: Target, init: Init) -> None:
     nn.init.xavier_uniform_(hypernet.readout.data[:-1])
     nn.init.zeros_(hypernet.readout.data[-1])
     if isinstance(hypernet, ChunkedHypernet):
-        nn.init.normal_(hypernet.chunk_embeddings)
+        draw = nn.init.xavier_uniform_ if init is Init.XAVIER_CHUNKS else nn.init.normal_
+        draw(hypernet.chunk_embeddings)
     if init is Init.HYPERFAN:
         scale = _scale_chunk_embeddings if isinstance(hypernet, ChunkedHypernet) else _scale_readout
         scale(hypernet, target)  # type: ignore[arg-type]

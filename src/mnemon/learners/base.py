@@ -4,69 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from mnemon.benchmarks.task import Examples, Kind
-from mnemon.errors import CheckpointError, UsageError
-from mnemon.learners.optimizer import OptimizerConfig
-from mnemon.models import TargetConfig, build_network
-
-Terms = dict[str, Tensor]
-"""The terms of the loss that a step descended, by name."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What a learner has to know of the tasks before it meets them."""
-
-    kind: Kind
-    n_tasks: int
-    input_shape: tuple[int, ...]
-    outputs_per_task: int
-    target: TargetConfig
-    optimizer: OptimizerConfig
-    label_smoothing: float = 0.0
-    """Probability taken from the true class and spread evenly over the task's other classes."""
-
-    def __post_init__(self) -> None:
-        most = 1 - 1 / self.outputs_per_task
-        if self.kind is Kind.CLASSIFICATION and self.label_smoothing > most:
-            raise UsageError(
-                f"training.label_smoothing must be at most {most:.4g} with {self.outputs_per_task} classes, "
-                f"not {self.label_smoothing}."
-            )
-
-    def network(self, outputs: int) -> nn.Module:
-        """Return a freshly initialised target network."""
-        return build_network(self.target, self.input_shape, outputs)
-
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean loss of a batch, on the outputs of its own task."""
-        if self.kind is Kind.REGRESSION:
-            return F.mse_loss(outputs, targets)
-        # torch spreads its smoothing over all classes, the true one included.
-        classes = outputs.shape[1]
-        smoothing = self.label_smoothing * classes / (classes - 1) if self.label_smoothing else 0.0
-        return F.cross_entropy(outputs, targets, label_smoothing=smoothing)
-
-    def own_outputs(self, outputs: Tensor, task_id: int) -> Tensor:
-        """Return a task's own head from the outputs of a network that has all heads."""
-        start = task_id * self.outputs_per_task
-        return outputs[:, start : start + self.outputs_per_task]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Examples of one task; `past` has some of each earlier task, for learners that may see them again."""
-
-    task_id: int
-    inputs: Tensor
-    targets: Tensor
-    past: tuple[Batch, ...] = ()
+from mnemon.benchmarks.task import Examples
+from mnemon.errors import CheckpointError
+from mnemon.part import Part, parts_of
+from mnemon.problem import Batch, Problem, Terms
+from mnemon.replay.source import AbstractReplay
 
 
 @dataclass(frozen=True)
@@ -87,17 +34,25 @@ class Counts:
         return (self.learned + self.n_tasks * self.per_task) / self.target
 
 
-class AbstractLearner(nn.Module, ABC):
+class Answer(NamedTuple):
+    """What a learner says of inputs whose task it was not told."""
+
+    place: Tensor
+    """The output that it chose, counted over all outputs: of the one head in CL2, of all heads in CL3."""
+    task: Tensor | None
+    """The task that it took them for; None if it never asked itself."""
+
+
+class AbstractLearner(Part, ABC):
     """A method that learns tasks one after another.
 
-    The trainer calls, for each task: `begin_task`, many `train_step`, `end_task`; and `predict` at any time for tasks
-    that were begun. Random numbers come from torch's global generator, which the trainer seeds before each call.
-    Whatever must survive a restart is in `tensors()`; `restore` on a new learner gives it back bit for bit.
+    The trainer calls, for each task: `begin_task`, many `train_step`, `end_task`; and at any time, for tasks that
+    were begun, `predict` if the task is told, `answer` if it is not. Random numbers come from torch's global
+    generator, which the trainer seeds before each call. Whatever must survive a restart is in `tensors()`; `restore`
+    on a new learner gives it back bit for bit.
     """
 
     Config: ClassVar[type]
-    sees_past: ClassVar[bool] = False
-    """Whether batches of earlier tasks' real data are handed to `train_step`: upper bounds only."""
     answers_unseen: ClassVar[bool] = False
     """Whether `predict` is defined for tasks that were not yet begun."""
 
@@ -107,8 +62,6 @@ class AbstractLearner(nn.Module, ABC):
     def __init__(self, problem: Problem):
         super().__init__()
         self.problem = problem
-        self.n_begun = 0
-        self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.register_buffer("_place", torch.empty(0), persistent=False)
 
     @property
@@ -116,14 +69,24 @@ class AbstractLearner(nn.Module, ABC):
         """Where the learner computes."""
         return self._place.device
 
-    # The four verbs of the trainer
+    @property
+    def sees_past(self) -> bool:
+        """Whether batches of earlier tasks' real data are handed to `train_step`: upper bounds only."""
+        return False
+
+    @property
+    def replay(self) -> AbstractReplay | None:
+        """What draws inputs of earlier tasks again, if the method has such a model."""
+        return None
+
+    # The verbs of the trainer
 
     def begin_task(self, task_id: int) -> None:
         """Get ready for a task."""
-        self.add_task()
-        self.n_begun = task_id + 1
-        self.start_learning()
-        self.derive()
+        self._on_parts("add_task")
+        self._set_begun(task_id + 1)
+        self._on_parts("start_learning")
+        self._on_parts("derive")
 
     @abstractmethod
     def train_step(self, batch: Batch) -> Terms:
@@ -131,65 +94,73 @@ class AbstractLearner(nn.Module, ABC):
 
     def end_task(self, examples: Examples) -> None:
         """Put away what is needed to remember the task just learned; `examples` are its training data."""
-        self.finish_learning(examples)
-        self.optimizers = {}
+        for part in parts_of(self).values():
+            part.finish_learning(examples)
+            part.optimizers = {}
 
     @abstractmethod
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
         """Return the outputs of a task's own head."""
 
     @abstractmethod
+    def answer(self, inputs: Tensor) -> Answer:
+        """Choose an output for each input, without being told the task."""
+
+    @abstractmethod
     def counts(self) -> Counts:
         """Count the parameters."""
-
-    # What a method fills in
-
-    @abstractmethod
-    def add_task(self) -> None:
-        """Make room for one more task, with the values that it starts from."""
-
-    @abstractmethod
-    def start_learning(self) -> None:
-        """Make what is needed only while the newest task is learned: optimizers, snapshots."""
-
-    def finish_learning(self, examples: Examples) -> None:
-        """Drop what was needed only while learning; store what the task leaves behind."""
-
-    def derive(self) -> None:
-        """Compute what follows from the state and is not kept in it."""
-
-    def transient(self, name: str) -> bool:
-        """Tell whether a tensor of `state_dict` is only a form and need not be kept."""
-        return False
 
     # Putting away and taking back
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the whole state: parameters, buffers and optimizers."""
-        state = {f"learner/{k}": v for k, v in self.state_dict().items() if not self.transient(k)}
-        for name, optimizer in self.optimizers.items():
+        state = self._lasting()
+        for name, optimizer in self._all_optimizers().items():
             for i, values in optimizer.state_dict()["state"].items():
                 tensors = {k: v for k, v in values.items() if isinstance(v, Tensor)}
-                state |= {f"optimizer/{name}/{i}/{key}": value for key, value in tensors.items()}
+                state |= {f"{name}/{i}/{key}": value for key, value in tensors.items()}
         return state
 
     def restore(self, tensors: dict[str, Tensor], n_begun: int, learning: bool) -> None:
         """Take over the state of a learner that has begun so many tasks; it must fit exactly."""
         for _ in range(n_begun):
-            self.add_task()
-        self.n_begun = n_begun
+            self._on_parts("add_task")
+        self._set_begun(n_begun)
         if learning:
-            self.start_learning()
-        own = {f"learner/{k}": v for k, v in self.state_dict().items() if not self.transient(k)}
+            self._on_parts("start_learning")
+        own = self._lasting()
         given = {k: v for k, v in tensors.items() if k.startswith("learner/")}
         if problem := _difference(own, given):
             raise CheckpointError(f"The checkpoint does not fit this learner: {problem}.")
         with torch.no_grad():
             for key, value in own.items():
                 value.copy_(given[key])
-        for name, optimizer in self.optimizers.items():
-            _restore_optimizer(optimizer, tensors, f"optimizer/{name}/")
-        self.derive()
+        for name, optimizer in self._all_optimizers().items():
+            _restore_optimizer(optimizer, tensors, f"{name}/")
+        self._on_parts("derive")
+
+    def _on_parts(self, verb: str) -> None:
+        for part in parts_of(self).values():
+            getattr(part, verb)()
+
+    def _set_begun(self, n_begun: int) -> None:
+        for part in parts_of(self).values():
+            part.n_begun = n_begun
+
+    def _lasting(self) -> dict[str, Tensor]:
+        """Return the parameters and buffers that are not only a form."""
+        form = {
+            f"{path}.{name}" if path else name
+            for path, part in parts_of(self).items()
+            for name in part.state_dict()
+            if part.transient(name)
+        }
+        return {f"learner/{name}": value for name, value in self.state_dict().items() if name not in form}
+
+    def _all_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return the optimizers of all parts, by the part's path and their own name."""
+        parts = parts_of(self).items()
+        return {f"optimizer/{path}.{name}": o for path, part in parts for name, o in part.optimizers.items()}
 
 
 def _difference(own: dict[str, Tensor], given: dict[str, Tensor]) -> str:

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mnemon.learners.base import AbstractLearner, Batch, Counts, Problem, Terms
+from mnemon.inference.answer import answer_by_task
+from mnemon.inference.entropy import EntropyInference
+from mnemon.learners.base import AbstractLearner, Answer, Counts
+from mnemon.learners.replay import answer_by_network
+from mnemon.problem import Batch, Problem, Terms
 
 
 class _PlainLearner(AbstractLearner):
@@ -36,10 +40,7 @@ class FinetunedTarget(_PlainLearner):
 
     def __init__(self, config: _PlainLearner.Config, problem: Problem):
         super().__init__(config, problem)
-        self.network = problem.network(problem.n_tasks * problem.outputs_per_task)
-
-    def add_task(self) -> None:
-        """All heads are there from the start."""
+        self.network = problem.network(problem.outputs.total)
 
     def start_learning(self) -> None:
         self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
@@ -49,13 +50,17 @@ class FinetunedTarget(_PlainLearner):
         return self._descend(self._loss(batch))
 
     def _loss(self, batch: Batch) -> Tensor:
-        outputs = self.problem.own_outputs(self.network(batch.inputs), batch.task_id)
-        return self.problem.loss(outputs, batch.targets)
+        return self.problem.loss_among_all(self.network(batch.inputs), batch.targets, batch.task_id, self.n_begun)
 
     @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
         self.network.eval()
         return self.problem.own_outputs(self.network(inputs), task_id)
+
+    @torch.no_grad()
+    def answer(self, inputs: Tensor) -> Answer:
+        self.network.eval()
+        return answer_by_network(self.problem, self.network(inputs), self.n_begun)
 
     def counts(self) -> Counts:
         size = sum(p.numel() for p in self.network.parameters())
@@ -65,7 +70,9 @@ class FinetunedTarget(_PlainLearner):
 class Joint(FinetunedTarget):
     """The same network, trained on the real data of all tasks so far, each task with equal weight: an upper bound."""
 
-    sees_past = True
+    @property
+    def sees_past(self) -> bool:
+        return True
 
     def _loss(self, batch: Batch) -> Tensor:
         parts = [batch, *batch.past]
@@ -78,6 +85,7 @@ class FromScratch(_PlainLearner):
     def __init__(self, config: _PlainLearner.Config, problem: Problem):
         super().__init__(config, problem)
         self.networks = nn.ModuleList()
+        self.inference = EntropyInference()
 
     def add_task(self) -> None:
         self.networks.append(self.problem.network(self.problem.outputs_per_task).to(self._place))
@@ -92,6 +100,10 @@ class FromScratch(_PlainLearner):
     @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
         return self.networks[task_id].eval()(inputs)
+
+    @torch.no_grad()
+    def answer(self, inputs: Tensor) -> Answer:
+        return Answer(*answer_by_task(self.inference, inputs, self.predict, self.problem.outputs, group=1))
 
     def counts(self) -> Counts:
         with torch.device("meta"):

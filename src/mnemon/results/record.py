@@ -3,6 +3,7 @@
 config.toml     every setting, resolved
 record.json     versions, seed, counts, accuracy matrix, metrics, times
 losses.jsonl    the loss terms, one line every so many steps
+samples/        what the replay model draws, if there is one (see samples.py)
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ class RunRecord:
     versions: dict[str, str]
     started: str
     matrix: list[list[float]] = field(default_factory=list)
+    inferred: list[list[float]] = field(default_factory=list)
+    """Percentage of inputs whose task was inferred right, a row per task; NaN where it was told."""
     untrained: list[float] = field(default_factory=list)
     losses: list[dict[str, float]] = field(default_factory=list)
+    drift: list[float] = field(default_factory=list)
+    """Mean squared change of each task's replayed images from right after the task to the end."""
     seconds: dict[str, float] = field(default_factory=dict)
     finished: bool = False
     published: str = ""
@@ -81,7 +86,8 @@ class RunRecord:
         for derived in ("metrics", "missing"):
             facts.pop(derived, None)
         try:
-            facts["matrix"] = [_with_nan(row) for row in facts["matrix"]]
+            for rows in ("matrix", "inferred"):
+                facts[rows] = [_with_nan(row) for row in facts.get(rows, [])]
             facts["untrained"] = _with_nan(facts["untrained"])
             record = cls(config=config, losses=losses, **facts)
             n_tasks = len(record.task_names)

@@ -129,6 +129,11 @@ def _metric_table(records: Sequence[RunRecord]) -> Table:
         reason = next((m.reason for m in metrics if m.reason), "")
         value = f"none: {reason}" if reason else spread((m.value for m in metrics), first)
         table.add_row(name, value)
+    inferred = [r.inferred[-1] for r in records if r.inferred]
+    if any(not math.isnan(value) for row in inferred for value in row):
+        table.add_row("task inferred right", spread((_mean(row) for row in inferred), first))
+    if drifts := [max(r.drift) for r in records if r.drift]:
+        table.add_row("drift of replay", f"{_mean(drifts):.2g} (mean squared, of the task that drifted most)")
     if first.published:
         table.add_row("published", first.published)
     return table

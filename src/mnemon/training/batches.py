@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.task import Examples, Task
-from mnemon.learners.base import Batch
+from mnemon.problem import Batch
 from mnemon.seeding import generator
 
 
@@ -49,6 +49,6 @@ class Batches:
     def __getitem__(self, step: int) -> Batch:
         """Return the batch of a step; each earlier task has an even share of a second batch."""
         inputs, targets = self.present.take(step * self.batch_size, self.batch_size)
-        share = max(1, self.batch_size // max(1, len(self.past)))
+        share = -(-self.batch_size // max(1, len(self.past)))  # rounded up: enough for a whole batch
         past = tuple(Batch(t, *s.take(step * share, share)) for t, s in enumerate(self.past))
         return Batch(self.task_id, inputs, targets, past)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import TaskStream
 from mnemon.config import differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
@@ -42,6 +43,8 @@ class TrainingConfig:
     """Optimizer steps per task."""
     batch_size: int = 128
     """Examples per step."""
+    scenario: Scenario = Scenario.CL1
+    """What is told of the task at test time: cl1 (the task), cl2 (nothing, one head), cl3 (nothing, all classes)."""
     label_smoothing: float = 0.0
     """Probability taken from the true class and spread over the task's other classes (the paper's 0.95 is 0.05)."""
     matrix: MatrixRows = MatrixRows.FULL
@@ -73,6 +76,8 @@ class Progress:
     step: int = 0
     """Steps done in this task; 0 before it has begun."""
     matrix: list[list[float]] = field(default_factory=list)
+    inferred: list[list[float]] = field(default_factory=list)
+    """Percentage of inputs whose task was inferred right, a row per task; NaN where it is told."""
     untrained: list[float] = field(default_factory=list)
     """What the untrained learner scores on each task, where that is defined."""
     losses: list[dict[str, float]] = field(default_factory=list)
@@ -118,7 +123,7 @@ class Trainer:
         """Learn all tasks that are left."""
         progress = self.progress
         if not progress.untrained:
-            progress.untrained = evaluate_all(self.learner, self.stream)
+            progress.untrained = [score.value for score in evaluate_all(self.learner, self.stream)]
         while progress.task_id < len(self.stream):
             self._learn_task()
             self._test_task()
@@ -153,7 +158,9 @@ class Trainer:
         started = time.perf_counter()
         task_id = self.progress.task_id
         every = self.config.matrix is MatrixRows.FULL or task_id == len(self.stream) - 1
-        self.progress.matrix.append(evaluate_all(self.learner, self.stream, None if every else task_id))
+        row = evaluate_all(self.learner, self.stream, None if every else task_id)
+        self.progress.matrix.append([score.value for score in row])
+        self.progress.inferred.append([score.inferred for score in row])
         self.progress.seconds["test"] += time.perf_counter() - started
 
     def _seed(self, task_id: int, moment: int) -> None:
@@ -205,6 +212,7 @@ class Trainer:
                 "seed": self.seed,
                 "identity": self.identity,
                 "matrix": p.matrix,
+                "inferred": p.inferred,
                 "untrained": p.untrained,
                 "seconds": p.seconds,
             }

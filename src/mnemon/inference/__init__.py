@@ -1,0 +1,1 @@
+"""Ways to tell from an input alone which task it belongs to."""

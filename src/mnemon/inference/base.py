@@ -1,0 +1,44 @@
+"""What all ways to infer a task have in common: a score for every task, and a vote."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from mnemon.part import Part
+from mnemon.problem import Batch, Terms
+
+Ask = Callable[[int], Tensor]
+"""The logits of a task's own network for the inputs in question."""
+
+
+class AbstractInference(Part, ABC):
+    """Tells which task inputs belong to."""
+
+    def train_step(self, batch: Batch) -> Terms:
+        """Learn from a batch of the present task; a way that needs no training does nothing."""
+        return {}
+
+    @abstractmethod
+    def scores(self, inputs: Tensor, ask: Ask) -> Tensor:
+        """Return a score [n, tasks begun] for every input and task: the larger, the likelier."""
+
+    def count(self) -> int:
+        """Return the number of parameters that all tasks share."""
+        return 0
+
+    @property
+    def numel_per_task(self) -> int:
+        """Numbers that each further task adds."""
+        return 0
+
+
+def vote(scores: Tensor, group: int) -> Tensor:
+    """Return the scores [n, tasks] averaged over each `group` of inputs in a row, known to be of one task."""
+    if group == 1:
+        return scores
+    parts = scores.split(group)
+    return torch.cat([part.mean(0, keepdim=True).expand_as(part) for part in parts])

@@ -1,0 +1,48 @@
+"""The hypernetwork with a classifier of tasks on protected replay (HNET+TIR)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mnemon.benchmarks.scenario import Scenario
+from mnemon.errors import UsageError
+from mnemon.inference.base import AbstractInference
+from mnemon.inference.classifier import TaskClassifier
+from mnemon.learners.hypernet import HypernetLearner
+from mnemon.replay import ReplayConfig, ReplayModel, build_replay
+from mnemon.replay.source import AbstractReplay
+
+
+class HypernetTIR(HypernetLearner):
+    """Where the task of an input is not told, a classifier of tasks says whose network answers."""
+
+    @dataclass(frozen=True)
+    class Config(HypernetLearner.Config):
+        """Settings of the method."""
+
+        replay: ReplayConfig = field(default_factory=ReplayConfig)
+        """The model whose samples keep the classifier of tasks from forgetting."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.replay.model is ReplayModel.PLAIN_VAE:
+                raise UsageError(
+                    "A plain-vae cannot say which task a sample is of, and so cannot train a classifier of tasks: "
+                    "set method.replay.model to vae, gan or real."
+                )
+
+    config: Config
+
+    def _make_inference(self) -> AbstractInference:
+        if self.problem.scenario is Scenario.CL1:
+            raise UsageError("In cl1 the task is told and nothing is left to infer: take method.name=hypernet.")
+        return TaskClassifier(self.problem, build_replay(self.config.replay, self.problem))
+
+    @property
+    def sees_past(self) -> bool:
+        return self.config.replay.model is ReplayModel.REAL
+
+    @property
+    def replay(self) -> AbstractReplay:
+        assert isinstance(self.inference, TaskClassifier)
+        return self.inference.replay

@@ -1,0 +1,147 @@
+r"""One network that learns the present task and, on replayed inputs, what it used to answer (HNET+R, DGR, RPL-UB).
+
+$$L = \tfrac12 L_{task}(x, y) + \tfrac12 \tau^2 \, H\big( \sigma(f^*(\tilde x)/\tau), \sigma(f(\tilde x)/\tau) \big)$$
+
+with the network $f^*$ as it was before the task, and $\tau = 2$. What it is called follows from where the inputs
+come: a protected VAE (HNET+R), a plain one (DGR), the real data (RPL-UB).
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from enum import Enum
+
+import torch
+from torch import Tensor, nn
+
+from mnemon.benchmarks.scenario import Range, Scenario
+from mnemon.benchmarks.task import Examples, Kind
+from mnemon.errors import UsageError
+from mnemon.learners.base import AbstractLearner, Answer, Counts
+from mnemon.models.init import xavier
+from mnemon.problem import Batch, Problem, Terms
+from mnemon.replay import ReplayConfig, ReplayModel, build_replay
+from mnemon.replay.source import AbstractReplay
+
+
+class Shares(str, Enum):
+    """How much the present task's data count beside replayed ones."""
+
+    HALF = "half"
+    """Half of the loss: the paper's choice."""
+    EVEN = "even"
+    """As much as each earlier task: 1/t of the loss in task t, as deep generative replay has it."""
+
+
+class ReplayLearner(AbstractLearner):
+    """One network for all tasks, on real data of the present and replayed data of earlier ones."""
+
+    @dataclass(frozen=True)
+    class Config:
+        """Settings of the method."""
+
+        temperature: float = 2.0
+        """Temperature of the soft targets."""
+        shares: Shares = Shares.HALF
+        """How much the present task counts in the loss: half, or even (as much as each earlier task)."""
+        replay: ReplayConfig = field(default_factory=ReplayConfig)
+        """Where inputs of earlier tasks come from."""
+
+        def __post_init__(self) -> None:
+            if not 0 < self.temperature < float("inf"):
+                raise UsageError(f"method.temperature must be a finite number above 0, not {self.temperature}.")
+
+    def __init__(self, config: Config, problem: Problem):
+        super().__init__(problem)
+        if problem.kind is not Kind.CLASSIFICATION:
+            raise UsageError(
+                "Replay with soft targets is for classification: take method.name=hypernet for regression."
+            )
+        self.config = config
+        self.network = xavier(problem.network(problem.outputs.total))
+        self.before: nn.Module | None = None
+        """The network as it was when the present task began."""
+        self._replay = build_replay(config.replay, problem)
+
+    @property
+    def sees_past(self) -> bool:
+        return self.config.replay.model is ReplayModel.REAL
+
+    @property
+    def replay(self) -> AbstractReplay:
+        return self._replay
+
+    def train_step(self, batch: Batch) -> Terms:
+        terms = self._replay.train_step(batch)
+        self.network.train()
+        n_tasks = self.n_begun
+        if n_tasks == 1:
+            loss = task_loss = self._task_loss(self.network(batch.inputs), batch)
+        else:
+            assert self.before is not None
+            replayed = self._replay.sample(len(batch), range(n_tasks - 1))
+            outputs = self.network(torch.cat([batch.inputs, replayed.like(batch.inputs)]))
+            task_loss = self._task_loss(outputs[: len(batch)], batch)
+            with torch.no_grad():
+                wanted = self.before(replayed.like(batch.inputs))
+            replay_loss = self._replay_loss(outputs[len(batch) :], wanted, replayed.tasks)
+            share = 0.5 if self.config.shares is Shares.HALF else 1 / n_tasks
+            loss = share * task_loss + (1 - share) * replay_loss
+            terms["replay_loss"] = replay_loss.detach()
+        optimizer = self.optimizers["target"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return {"task_loss": task_loss.detach(), **terms}
+
+    def _task_loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return self.problem.loss_among_all(outputs, batch.targets, batch.task_id, self.n_begun)
+
+    def _replay_loss(self, outputs: Tensor, wanted: Tensor, tasks: Tensor | None) -> Tensor:
+        """Return how far the outputs for replayed inputs are from those of the earlier network."""
+        heads, n_old = self.problem.outputs, self.n_begun - 1
+        if self.problem.scenario is not Scenario.CL1:
+            return self._distill(outputs, wanted, heads.competing(n_old, n_old + 1), heads.seen(n_old))
+        if tasks is None:  # of no known task: all earlier heads have to stay
+            each = [self._distill(outputs, wanted, heads.head(t), heads.head(t)) for t in range(n_old)]
+            return torch.stack(each).mean()
+        # Rows of one head each, side by side: one softmax for the whole batch.
+        first = torch.arange(heads.per_task, device=outputs.device) + tasks[:, None] * heads.per_task
+        whole = (0, heads.per_task)
+        return self._distill(outputs.gather(1, first), wanted.gather(1, first), whole, whole)
+
+    def _distill(self, outputs: Tensor, wanted: Tensor, among: Range, known: Range) -> Tensor:
+        """Return the cross entropy to the old answers among the known outputs; new ones should have no share."""
+        t = self.config.temperature
+        old = (wanted[:, slice(*known)] / t).softmax(1)
+        log_p = (outputs[:, slice(*among)] / t).log_softmax(1)[:, : old.shape[1]]
+        return -(t**2) * (old * log_p).sum(1).mean()
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor, task_id: int) -> Tensor:
+        self.network.eval()
+        return self.problem.own_outputs(self.network(inputs), task_id)
+
+    @torch.no_grad()
+    def answer(self, inputs: Tensor) -> Answer:
+        self.network.eval()
+        return answer_by_network(self.problem, self.network(inputs), self.n_begun)
+
+    def start_learning(self) -> None:
+        self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
+        if self.n_begun > 1:
+            self.before = copy.deepcopy(self.network).requires_grad_(False).eval()
+
+    def finish_learning(self, examples: Examples) -> None:
+        self.before = None
+
+    def counts(self) -> Counts:
+        size = sum(p.numel() for p in self.network.parameters())
+        return Counts(size + self._replay.count(), self._replay.numel_per_task, size, self.problem.n_tasks)
+
+
+def answer_by_network(problem: Problem, outputs: Tensor, n_begun: int) -> Answer:
+    """Return what one network for all tasks says, from all its outputs."""
+    place = outputs[:, slice(*problem.outputs.seen(n_begun))].argmax(1)
+    return Answer(place, problem.outputs.task_of(place))

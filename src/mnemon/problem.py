@@ -1,0 +1,94 @@
+"""What has to be learned: the tasks as a learner sees them, and the batches that it is given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mnemon.benchmarks.scenario import Outputs, Scenario
+from mnemon.benchmarks.task import Kind
+from mnemon.errors import UsageError
+from mnemon.models import TargetConfig, build_network
+from mnemon.optimizer import OptimizerConfig
+
+Terms = dict[str, Tensor]
+"""The terms of the loss that a step descended, by name."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a learner has to know of the tasks before it meets them."""
+
+    kind: Kind
+    n_tasks: int
+    input_shape: tuple[int, ...]
+    outputs_per_task: int
+    target: TargetConfig
+    optimizer: OptimizerConfig
+    label_smoothing: float = 0.0
+    """Probability taken from the true class and spread evenly over the other classes that compete with it."""
+    scenario: Scenario = Scenario.CL1
+
+    def __post_init__(self) -> None:
+        if self.kind is Kind.REGRESSION:
+            if self.scenario is not Scenario.CL1:
+                raise UsageError(
+                    f"Scenario {self.scenario.value} needs classes to choose from; this is regression: take cl1."
+                )
+            return
+        most = 1 - 1 / self.outputs_per_task
+        if self.label_smoothing > most:
+            raise UsageError(
+                f"training.label_smoothing must be at most {most:.4g} with {self.outputs_per_task} classes, "
+                f"not {self.label_smoothing}."
+            )
+
+    @property
+    def n_inputs(self) -> int:
+        """Numbers in one input."""
+        return math.prod(self.input_shape)
+
+    @property
+    def outputs(self) -> Outputs:
+        """The outputs of a network that serves all tasks."""
+        return Outputs(self.scenario, self.n_tasks, self.outputs_per_task)
+
+    def network(self, outputs: int) -> nn.Module:
+        """Return a freshly initialised target network."""
+        return build_network(self.target, self.input_shape, outputs)
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss of a batch, on the outputs that compete for its answers."""
+        if self.kind is Kind.REGRESSION:
+            return F.mse_loss(outputs, targets)
+        # torch spreads its smoothing over all classes, the true one included.
+        classes = outputs.shape[1]
+        smoothing = self.label_smoothing * classes / (classes - 1) if self.label_smoothing and classes > 1 else 0.0
+        return F.cross_entropy(outputs, targets, label_smoothing=smoothing)
+
+    def loss_among_all(self, outputs: Tensor, targets: Tensor, task_id: int, n_seen: int) -> Tensor:
+        """Return the mean loss of a task's batch, given all outputs of a network that serves all tasks."""
+        start, stop = self.outputs.competing(task_id, n_seen)
+        if self.kind is Kind.CLASSIFICATION:
+            targets = self.outputs.place(targets, task_id) - start
+        return self.loss(outputs[:, start:stop], targets)
+
+    def own_outputs(self, outputs: Tensor, task_id: int) -> Tensor:
+        """Return a task's own head from the outputs of a network that has all heads."""
+        return outputs[:, slice(*self.outputs.head(task_id))]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples of one task; `past` has some of each earlier task, for learners that may see them again."""
+
+    task_id: int
+    inputs: Tensor
+    targets: Tensor
+    past: tuple[Batch, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.inputs)

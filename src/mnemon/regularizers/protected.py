@@ -1,0 +1,310 @@
+"""A module whose weights a hypernetwork generates, task by task, and whose earlier weights are held in place.
+
+It is a memory of networks: classifiers, decoders, generators. One step, by `descend`: gradient of the task loss →
+lookahead → gradient of the penalty there, added → one step of the optimizers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import torch
+from torch import Tensor, nn
+
+from mnemon.benchmarks.task import Examples
+from mnemon.errors import UsageError
+from mnemon.hypernet import HypernetConfig, build_hypernet
+from mnemon.hypernet.base import AbstractHypernet
+from mnemon.hypernet.init import new_embedding
+from mnemon.hypernet.target import Target
+from mnemon.hypernet.task_buffers import TaskBuffers
+from mnemon.optimizer import OptimizerConfig
+from mnemon.part import Part
+from mnemon.problem import Terms
+from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead, LookaheadMode
+from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plain_penalty
+
+NEARBY = 0.1
+"""Standard deviation of the noise of a nearby embedding."""
+AT_HAND = 256 * 2**20
+"""Bytes of generated weights that are kept at hand while questions are answered."""
+
+
+class PenaltyForm(str, Enum):
+    """How the drift of the generated weights is summed."""
+
+    EXACT = "exact"
+    """By Gram matrices: the same number, at a cost that hardly grows with the tasks."""
+    PLAIN = "plain"
+    """Weight by weight: slow, to compare with."""
+    WEIGHTED = "weighted"
+    """Weight by weight, each by its Fisher information, which is stored for every task (classifiers only)."""
+
+
+class Sample(str, Enum):
+    """On which part of the earlier tasks a step takes the penalty."""
+
+    ALL = "all"
+    """On all of it."""
+    TASKS = "tasks"
+    """On `sample_size` tasks, drawn afresh in every step."""
+    ROWS = "rows"
+    """On `sample_size` rows (chunks of any tasks), drawn afresh in every step."""
+
+
+class OldEmbeddings(str, Enum):
+    """What happens to the embeddings of earlier tasks."""
+
+    FIXED = "fixed"
+    """They stay as they were."""
+    PLASTIC = "plastic"
+    """They may move, as long as the generated weights stay."""
+
+
+class NewEmbedding(str, Enum):
+    """Where the embedding of a new task starts."""
+
+    RANDOM = "random"
+    """Drawn from N(0, 1)."""
+    PREVIOUS = "previous"
+    """A copy of the previous task's."""
+    NEARBY = "nearby"
+    """The previous task's with a little noise, of a tenth of N(0, 1)."""
+
+
+@dataclass(frozen=True)
+class Protection:
+    """A hypernetwork, and how what it generates for earlier tasks is held in place."""
+
+    beta: float = 0.01
+    """Strength of the penalty on changes of what is generated for earlier tasks; 0 is fine-tuning."""
+    penalty: PenaltyForm = PenaltyForm.EXACT
+    """How the penalty is summed: exact (fast), plain (slow twin) or weighted (by Fisher information)."""
+    sample: Sample = Sample.ALL
+    """What the penalty is taken on in a step: all, a sample of tasks, or a sample of rows."""
+    sample_size: int = 32
+    """Number of tasks or rows in a sample."""
+    lookahead: LookaheadMode = LookaheadMode.CONSTANT
+    """Whether the penalty looks ahead by the step of the task gradient: constant, off or differentiated."""
+    old_embeddings: OldEmbeddings = OldEmbeddings.FIXED
+    """Embeddings of earlier tasks: fixed or plastic."""
+    new_embedding: NewEmbedding = NewEmbedding.RANDOM
+    """Start of a new task's embedding: random, previous, or nearby (previous with a little noise)."""
+    clip: float | None = None
+    """Largest norm of the task gradient; a longer one is shortened to it. Without a number none is."""
+    hypernet: HypernetConfig = field(default_factory=HypernetConfig)
+    """The hypernetwork."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.beta < float("inf"):
+            raise UsageError(f"beta must be a finite number of at least 0, not {self.beta}.")
+        if self.sample_size < 1:
+            raise UsageError(f"sample_size must be at least 1, not {self.sample_size}.")
+        if self.clip is not None and not self.clip > 0:
+            raise UsageError(f"clip must be above 0, not {self.clip}.")
+
+
+class Protected(Part):
+    """A memory of networks of one form.
+
+    `kept` tells for a task which ranges of its flat weights the penalty holds (all, if not given). Tasks from
+    `capacity` on are not learned: the memory stays as it is. With `keeps_snapshot` there is a frozen copy while a
+    task is learned even if nothing is penalised, and `frozen_weights` come from it.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        config: Protection,
+        optimizer: OptimizerConfig,
+        generate: Sequence[str] = ("*",),
+        kept: Callable[[int], list[Range]] | None = None,
+        capacity: int | None = None,
+        keeps_snapshot: bool = False,
+    ):
+        super().__init__()
+        self.config, self._optimizer_config = config, optimizer
+        self.target = Target(module, generate)
+        self.hypernet = build_hypernet(config.hypernet, self.target)
+        self.embeddings = nn.ParameterList()
+        self.buffers_of = TaskBuffers(self.target)
+        self.snapshot: Snapshot | None = None
+        self.importances = nn.ParameterList()
+        self.capacity, self.keeps_snapshot = capacity, keeps_snapshot
+        self._kept = kept
+        self._anchors: Anchors | None = None
+        self._lookahead: AbstractLookahead | None = None
+        self._at_hand: dict[int, Tensor] = {}
+        self._stamp: tuple[object, ...] = ()
+
+    @property
+    def learning(self) -> bool:
+        """Whether the present task is one to learn."""
+        return self.n_begun > 0 and (self.capacity is None or self.n_begun <= self.capacity)
+
+    @property
+    def protects(self) -> bool:
+        """Whether the present task is learned under a penalty."""
+        return self.config.beta > 0 and self.n_begun > 1 and self.learning
+
+    # Generated networks
+
+    def weights(self, task_id: int) -> Tensor:
+        """Return what the hypernetwork generates for a task, as a flat vector."""
+        return self.hypernet(self.embeddings[task_id])
+
+    def frozen_weights(self, task_id: int) -> Tensor:
+        """Return what it generated for an earlier task when the present one began."""
+        hypernet, embedding = self.hypernet, self.embeddings[task_id]
+        if self.snapshot is not None:
+            hypernet, embedding = self.snapshot.hypernet, self.snapshot.embeddings[task_id]
+        with torch.no_grad():
+            return hypernet.padded(embedding)
+
+    @torch.no_grad()
+    def remembered(self, task_id: int) -> Tensor:
+        """Return what is generated for a task, kept at hand until something moves: for many questions in a row."""
+        moved = [*self.hypernet.parameters(), *self.embeddings]
+        stamp = tuple((id(p), p._version, p.device) for p in moved)
+        if stamp != self._stamp:
+            self._stamp, self._at_hand = stamp, {}
+        if task_id not in self._at_hand:
+            weights = self.hypernet.padded(self.embeddings[task_id])
+            if (len(self._at_hand) + 1) * weights.nbytes > AT_HAND:
+                return weights
+            self._at_hand[task_id] = weights
+        return self._at_hand[task_id]
+
+    def run(
+        self,
+        task_id: int,
+        *inputs: Tensor,
+        training: bool,
+        outputs: Range | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """Run a task's network, on weights that are generated now unless they are given."""
+        if self.target.training != training:
+            self.target.train(training)
+        if weights is None:
+            weights = self.hypernet.padded(self.embeddings[task_id])
+        return self.target(weights, *inputs, buffers=self.buffers_of[task_id], outputs=outputs)
+
+    # The step
+
+    def descend(self, loss: Tensor, others: Sequence[Tensor] = ()) -> Terms:
+        """Take one step down the loss of the present task and the penalty; return the penalty, if there is one.
+
+        The gradients of other parameters of the loss are put into their `.grad`: their step is not taken here.
+        """
+        theta, embedding = list(self.hypernet.parameters()), self.embeddings[self.n_begun - 1]
+        second_order = self.protects and self._lookahead is not None and self._lookahead.second_order
+        everything = [*theta, embedding, *others]
+        found = torch.autograd.grad(loss, everything, create_graph=second_order)
+        for parameter, gradient in zip(everything, found, strict=True):
+            parameter.grad = gradient.detach()
+        gradients = list(found[: len(theta)])
+        if self.config.clip is not None:
+            # In place: `.grad` shares its memory with the gradients that a lookahead may go back through.
+            nn.utils.clip_grad_norm_([*theta, embedding], self.config.clip)
+        terms = {"penalty": self._add_penalty(gradients)} if self.protects else {}
+        for optimizer in self.optimizers.values():
+            optimizer.step()
+            optimizer.zero_grad()
+        return terms
+
+    def _add_penalty(self, task_gradients: list[Tensor]) -> Tensor:
+        assert self._anchors is not None
+        assert self._lookahead is not None
+        anchors, draw = self._anchors, self._draw(self._anchors)
+        old = list(self.embeddings[: self.n_begun - 1]) if self._plastic else []
+        embeddings = torch.stack(old) if old else None
+        # A differentiated lookahead needs the readout's gradient itself, to take it back through the step.
+        add_to = None if self._lookahead.second_order else self.hypernet.readout.grad
+
+        def penalty(hypernet: AbstractHypernet) -> Tensor:
+            if self.config.penalty is PenaltyForm.EXACT:
+                return self.config.beta * exact_penalty(hypernet, anchors, draw, embeddings, add_to)
+            return self.config.beta * plain_penalty(hypernet, anchors, draw, embeddings)
+
+        return self._lookahead.add_gradient(penalty, task_gradients, old)
+
+    def _draw(self, anchors: Anchors) -> Draw:
+        if self.config.sample is Sample.TASKS:
+            return anchors.draw_tasks(self.config.sample_size)
+        if self.config.sample is Sample.ROWS:
+            return anchors.draw_rows(self.config.sample_size)
+        return anchors.everything()
+
+    # The life of a task
+
+    def add_task(self) -> None:
+        if self.capacity is not None and len(self.embeddings) >= self.capacity:
+            return
+        like = self.hypernet.readout
+        self.embeddings.append(nn.Parameter(self._start_of_embedding().to(like)))
+        self.buffers_of.add(like.device)
+        if self.config.penalty is PenaltyForm.WEIGHTED:
+            self.importances.append(nn.Parameter(like.new_zeros(self.target.size), requires_grad=False))
+
+    def start_learning(self) -> None:
+        if not self.learning:
+            return
+        *old, new = self.embeddings
+        self._at_hand = {}
+        keeps = bool(old) and (self.protects or self.keeps_snapshot)
+        self.snapshot = Snapshot(self.hypernet, old) if keeps else None
+        for embedding in old:
+            embedding.requires_grad_(self._plastic)
+        movable = [*old, new] if self._plastic and self.protects else [new]
+        self.optimizers = {
+            "hypernet": self._optimizer_config.build(self.hypernet.parameters()),
+            "embedding": self._optimizer_config.build(movable),
+        }
+
+    def derive(self) -> None:
+        if self.snapshot is None or not self.protects:
+            return
+        n_old = self.n_begun - 1
+        importance = torch.stack(list(self.importances[:n_old])) if len(self.importances) else None
+        kept = [self._kept(task_id) for task_id in range(n_old)] if self._kept else None
+        self._anchors = Anchors(self.snapshot.hypernet, self.snapshot.embeddings, kept, importance)
+        self._lookahead = LOOKAHEADS[self.config.lookahead](self.hypernet, self.optimizers["hypernet"])
+
+    def finish_learning(self, examples: Examples) -> None:
+        self.snapshot = self._anchors = self._lookahead = None
+
+    @property
+    def _plastic(self) -> bool:
+        return self.config.old_embeddings is OldEmbeddings.PLASTIC
+
+    def _start_of_embedding(self) -> Tensor:
+        fresh = new_embedding(self.hypernet.embedding_size)
+        if self.config.new_embedding is NewEmbedding.RANDOM or not len(self.embeddings):
+            return fresh
+        noise = NEARBY if self.config.new_embedding is NewEmbedding.NEARBY else 0.0
+        return self.embeddings[-1].detach() + noise * fresh.to(self.embeddings[-1])
+
+    # Keeping
+
+    @property
+    def numel_per_task(self) -> int:
+        """Numbers that each further task adds."""
+        importance = self.target.size if self.config.penalty is PenaltyForm.WEIGHTED else 0
+        return self.hypernet.embedding_size + self.buffers_of.numel_per_task + importance
+
+    def transient(self, name: str) -> bool:
+        return name.startswith("target.")
+
+
+class Snapshot(nn.Module):
+    """The hypernetwork and the old embeddings as they were when the present task began."""
+
+    def __init__(self, hypernet: AbstractHypernet, embeddings: list[Tensor]):
+        super().__init__()
+        self.hypernet = copy.deepcopy(hypernet).eval()
+        self.embeddings = nn.Parameter(torch.stack(embeddings).detach())
+        self.requires_grad_(False)

@@ -1,0 +1,62 @@
+"""Settings of the models that replay earlier tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from mnemon.errors import UsageError
+from mnemon.regularizers.protected import PenaltyForm, Protection
+from mnemon.replay.generator import Condition
+
+
+class ReplayModel(str, Enum):
+    """Where inputs of earlier tasks come from."""
+
+    VAE = "vae"
+    """A variational autoencoder with a protected decoder for each task."""
+    GAN = "gan"
+    """A generative adversarial network with a protected generator for each task."""
+    PLAIN_VAE = "plain-vae"
+    """A variational autoencoder kept by its own replay (deep generative replay)."""
+    REAL = "real"
+    """The real data of earlier tasks: an upper bound."""
+
+
+@dataclass(frozen=True)
+class ReplayConfig(Protection):
+    """The model that replays earlier tasks, and the protection of its decoder."""
+
+    model: ReplayModel = ReplayModel.VAE
+    """Where inputs of earlier tasks come from: vae, gan, plain-vae or real."""
+    encoder: tuple[int, ...] = (400, 400)
+    """Widths of the encoder's hidden layers (gan: of the discriminator's)."""
+    decoder: tuple[int, ...] = (400, 400)
+    """Widths of the decoder's hidden layers (gan: of the generator's)."""
+    latent: int = 100
+    """Length of the noise that a decoder starts from."""
+    condition: Condition = Condition.NOISE
+    """What a decoder is told of its task: noise (a fixed random vector), one-hot or none."""
+    condition_size: int = 100
+    """Length of the fixed random vector (condition = noise only)."""
+    dropout: float = 0.4
+    """Share of the discriminator's units that are left out in a step (gan only)."""
+    learn_last: bool = False
+    """Whether the last task is learned as well; nobody replays it, but it can be looked at."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("latent", "condition_size"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"replay.{name} must be at least 1, not {getattr(self, name)}.")
+        for name in ("encoder", "decoder"):
+            if any(width < 1 for width in getattr(self, name)):
+                raise UsageError(f"replay.{name} must hold widths of at least 1, not {list(getattr(self, name))}.")
+        if not 0 <= self.dropout < 1:
+            raise UsageError(f"replay.dropout must be at least 0 and below 1, not {self.dropout}.")
+        if self.penalty is PenaltyForm.WEIGHTED:
+            raise UsageError("replay.penalty must be exact or plain: a weighted one is for classifiers.")
+
+    def tasks_to_learn(self, n_tasks: int) -> int:
+        """Return how many tasks the model learns."""
+        return n_tasks if self.learn_last else n_tasks - 1

@@ -1,0 +1,91 @@
+"""Where inputs of earlier tasks come from once their data are gone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mnemon.errors import UsageError
+from mnemon.part import Part
+from mnemon.problem import Batch, Terms
+
+
+class Replayed(NamedTuple):
+    """Inputs of earlier tasks, drawn again."""
+
+    inputs: Tensor
+    tasks: Tensor | None
+    """The task that each was drawn for; None if the source cannot tell."""
+
+    def like(self, inputs: Tensor) -> Tensor:
+        """Return them in the shape of real inputs."""
+        return self.inputs.view(-1, *inputs.shape[1:])
+
+
+class AbstractReplay(Part, ABC):
+    """Draws inputs of tasks that were learned.
+
+    While a task is learned, samples come from the model as it was before that task.
+    """
+
+    @abstractmethod
+    def train_step(self, batch: Batch) -> Terms:
+        """Learn to draw the present task."""
+
+    @property
+    @abstractmethod
+    def n_ready(self) -> int:
+        """Tasks of which samples can be drawn."""
+
+    @abstractmethod
+    def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
+        """Draw n inputs, spread evenly over some of the tasks that are ready."""
+
+    def sample(self, n: int, tasks: Sequence[int]) -> Replayed:
+        """Draw n inputs, spread evenly over tasks that were learned."""
+        if not self.n_ready:
+            raise UsageError("There is nothing to replay yet: no task was learned.")
+        if not tasks:
+            raise UsageError("Name at least one task to replay.")
+        if unknown := [task for task in tasks if not 0 <= task < self.n_ready]:
+            raise UsageError(f"Task {unknown[0] + 1} cannot be replayed: {self.n_ready} tasks were learned so far.")
+        return self.draw(n, tasks)
+
+    def count(self) -> int:
+        """Return the number of parameters that all tasks share."""
+        return sum(p.numel() for p in self.parameters())
+
+    @property
+    def numel_per_task(self) -> int:
+        """Numbers that each further task adds."""
+        return 0
+
+
+class AbstractGenerator(AbstractReplay):
+    """A replay source that makes images from noise."""
+
+    latent: int
+
+    @abstractmethod
+    def decode(self, task_id: int, noise: Tensor) -> Tensor:
+        """Return images [n, pixels] in [0, 1] of a task for noise [n, latent]."""
+
+
+def spread(n: int, tasks: Sequence[int]) -> list[tuple[int, int]]:
+    """Return how many of n samples each task gets: as evenly as can be, the first ones the rest."""
+    share, rest = divmod(n, len(tasks))
+    return [(task, share + (i < rest)) for i, task in enumerate(tasks) if share + (i < rest)]
+
+
+def draw_by_task(generator: AbstractGenerator, n: int, tasks: Sequence[int], like: Tensor) -> Replayed:
+    """Decode fresh noise, task by task."""
+    parts, names = [], []
+    for task, count in spread(n, tasks):
+        noise = torch.randn(count, generator.latent, device=like.device, dtype=like.dtype)
+        parts.append(generator.decode(task, noise))
+        names.append(torch.full((count,), task, device=like.device))
+    return Replayed(torch.cat(parts), torch.cat(names))

@@ -1,0 +1,161 @@
+r"""Variational autoencoders that replay earlier tasks: a protected decoder for each task, or a plain one for all.
+
+$$L = -\frac{1}{d} \Big( \mathrm{E}_{q(z|x)} \log p(x|z) - \mathrm{KL}(q(z|x) \,\|\, \mathcal{N}(0, I)) \Big)$$
+
+von Oswald et al. (2020), appendix B, divided by the number of pixels d. Pixels are Bernoulli, their grey values the
+probabilities.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mnemon.benchmarks.task import Examples
+from mnemon.errors import UsageError
+from mnemon.models.init import xavier
+from mnemon.models.mlp import MLP
+from mnemon.problem import Batch, Problem, Terms
+from mnemon.replay.config import ReplayConfig
+from mnemon.replay.generator import ProtectedGenerator
+from mnemon.replay.source import AbstractGenerator, Replayed, draw_by_task
+
+
+class VAE(AbstractGenerator):
+    """One encoder for all tasks, which may forget, and a protected decoder for each."""
+
+    def __init__(self, config: ReplayConfig, problem: Problem):
+        super().__init__()
+        self.latent, self.problem = config.latent, problem
+        self.n_pixels = problem.n_inputs
+        self.encoder = xavier(MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU))
+        self.decoder = ProtectedGenerator(
+            config.latent,
+            config.condition,
+            config.condition_size,
+            config.decoder,
+            self.n_pixels,
+            config.tasks_to_learn(problem.n_tasks),
+            config,
+            problem.optimizer,
+        )
+
+    @property
+    def n_ready(self) -> int:
+        return self.decoder.n_ready
+
+    def train_step(self, batch: Batch) -> Terms:
+        if not self.decoder.memory.learning:
+            return {}
+        pixels = pixels_of(batch.inputs)
+        noise, prior = encode(self.encoder, pixels)
+        reconstruction = F.binary_cross_entropy_with_logits(self.decoder.present(noise), pixels)
+        parameters = list(self.encoder.parameters())
+        terms = self.decoder.memory.descend(reconstruction + prior / self.n_pixels, parameters)
+        self.optimizers["encoder"].step()
+        self.optimizers["encoder"].zero_grad()
+        penalty = {f"replay_{name}": value for name, value in terms.items()}
+        return {"reconstruction": reconstruction.detach(), "prior": prior.detach() / self.n_pixels, **penalty}
+
+    def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
+        return draw_by_task(self, n, tasks, self.decoder.conditions)
+
+    def decode(self, task_id: int, noise: Tensor) -> Tensor:
+        return self.decoder.frozen(task_id, noise).sigmoid()
+
+    def start_learning(self) -> None:
+        if self.decoder.memory.learning:
+            self.optimizers = {"encoder": self.problem.optimizer.build(self.encoder.parameters())}
+
+    def count(self) -> int:
+        return sum(p.numel() for p in self.encoder.parameters()) + self.decoder.memory.hypernet.count()
+
+    @property
+    def numel_per_task(self) -> int:
+        return self.decoder.numel_per_task
+
+
+class PlainVAE(AbstractGenerator):
+    """One encoder and one decoder for all tasks, kept by their own replay: deep generative replay (DGR).
+
+    Its samples are of all earlier tasks together; it cannot be asked for one of them.
+    """
+
+    def __init__(self, config: ReplayConfig, problem: Problem):
+        super().__init__()
+        self.latent, self.problem = config.latent, problem
+        self.n_pixels = problem.n_inputs
+        self.n_tasks = config.tasks_to_learn(problem.n_tasks)
+        self.encoder = xavier(MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU))
+        self.decoder = xavier(MLP((config.latent,), config.decoder, self.n_pixels, nn.ReLU))
+        self.before: nn.Module | None = None
+        """The decoder as it was when the present task began."""
+
+    @property
+    def n_ready(self) -> int:
+        return min(self.n_begun - bool(self.optimizers), self.n_tasks)
+
+    def train_step(self, batch: Batch) -> Terms:
+        if not self.optimizers:
+            return {}
+        loss = self._loss(pixels_of(batch.inputs))
+        terms = {"reconstruction": loss.detach()}
+        if self.n_ready:
+            replayed = self._loss(self.sample(len(batch), range(self.n_ready)).inputs)
+            terms["replayed_reconstruction"] = replayed.detach()
+            loss = (loss + (self.n_begun - 1) * replayed) / self.n_begun  # each task with the same weight
+        optimizer = self.optimizers["vae"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return terms
+
+    def _loss(self, pixels: Tensor) -> Tensor:
+        noise, prior = encode(self.encoder, pixels)
+        return F.binary_cross_entropy_with_logits(self.decoder(noise), pixels) + prior / self.n_pixels
+
+    def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
+        like = next(self.parameters())
+        noise = torch.randn(n, self.latent, device=like.device, dtype=like.dtype)
+        return Replayed(self.decode(tasks[0], noise), None)
+
+    @torch.no_grad()
+    def decode(self, task_id: int, noise: Tensor) -> Tensor:
+        return (self.before or self.decoder)(noise).sigmoid()
+
+    def start_learning(self) -> None:
+        if self.n_begun > self.n_tasks:
+            return
+        learned = [*self.encoder.parameters(), *self.decoder.parameters()]
+        self.optimizers = {"vae": self.problem.optimizer.build(learned)}
+        if self.n_begun > 1:
+            self.before = copy.deepcopy(self.decoder).requires_grad_(False)
+
+    def finish_learning(self, examples: Examples) -> None:
+        self.before = None
+
+    def count(self) -> int:
+        return sum(p.numel() for net in (self.encoder, self.decoder) for p in net.parameters())
+
+
+def pixels_of(inputs: Tensor) -> Tensor:
+    """Return images as vectors, refusing values that are no probabilities."""
+    low, high = float(inputs.min()), float(inputs.max())
+    if low < 0 or high > 1:
+        raise UsageError(
+            f"A Bernoulli decoder needs inputs from 0 to 1; these run from {low:.4g} to {high:.4g}: "
+            "scale them, or take a method without replay."
+        )
+    return inputs.flatten(1)
+
+
+def encode(encoder: nn.Module, pixels: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw a latent vector for each input; return them and the mean divergence from the prior."""
+    mean, log_variance = encoder(pixels).chunk(2, dim=1)
+    noise = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
+    divergence = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(1).mean()
+    return noise, divergence

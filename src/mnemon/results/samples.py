@@ -1,0 +1,99 @@
+"""What a replay model draws, kept as small PNG files: right after a task was learned, and at the end.
+
+samples/task-01-right-after.png     a grid of one task's samples
+samples/task-01-at-the-end.png      the same noise, after the last task
+samples/sheet.png                   a row per task: right after, then at the end
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from mnemon.errors import UsageError
+
+FOLDER, SHEET = "samples", "sheet.png"
+N_SAMPLES = 64
+_COLUMNS, _SHOWN, _GAP = 8, 10, 6
+
+
+class Moment(str, Enum):
+    """When samples were drawn."""
+
+    RIGHT_AFTER = "right-after"
+    """When the task had just been learned."""
+    AT_THE_END = "at-the-end"
+    """After the last task."""
+
+
+def path_of(folder: Path, task_id: int, moment: Moment) -> Path:
+    """Return the file of one task's samples."""
+    return folder / FOLDER / f"task-{task_id + 1:02d}-{moment.value}.png"
+
+
+def write(folder: Path, task_id: int, moment: Moment, images: np.ndarray) -> None:
+    """Keep images [n, pixels] with values from 0 to 1, as a grid; nothing, if they are not square."""
+    side = math.isqrt(images.shape[1])
+    if side * side != images.shape[1]:
+        return
+    cells = (np.clip(images, 0, 1) * 255).round().astype(np.uint8).reshape(-1, side, side)
+    _save(path_of(folder, task_id, moment), _grid(cells, _COLUMNS))
+
+
+def read(folder: Path, task_id: int, moment: Moment) -> np.ndarray:
+    """Return one task's samples [n, side, side] as bytes."""
+    with Image.open(path_of(folder, task_id, moment)) as image:
+        grid = np.asarray(image)
+    side = grid.shape[1] // _COLUMNS
+    cells = grid.reshape(-1, side, _COLUMNS, side).transpose(0, 2, 1, 3)
+    return cells.reshape(-1, side, side)
+
+
+def tasks_at_both_moments(folder: Path) -> list[int]:
+    """Return the tasks of which there are samples from right after and from the end."""
+    found = []
+    for path in sorted((folder / FOLDER).glob(f"task-*-{Moment.AT_THE_END.value}.png")):
+        task_id = int(path.name.split("-")[1]) - 1
+        if path_of(folder, task_id, Moment.RIGHT_AFTER).exists():
+            found.append(task_id)
+    return sorted(found)
+
+
+def drift(folder: Path, task_id: int) -> float:
+    """Return the mean squared difference of a task's samples, at the end from right after, for values from 0 to 1."""
+    one, other = (read(folder, task_id, moment).astype(float) / 255 for moment in Moment)
+    return float(np.square(one - other).mean())
+
+
+def write_sheet(folder: Path) -> None:
+    """Put the tasks' first samples side by side: a row per task, right after, then at the end."""
+    rows = []
+    for task_id in tasks_at_both_moments(folder):
+        halves = [np.concatenate(list(read(folder, task_id, moment)[:_SHOWN]), axis=1) for moment in Moment]
+        gap = np.full((halves[0].shape[0], _GAP), 255, np.uint8)
+        rows.append(np.concatenate([halves[0], gap, halves[1]], axis=1))
+    if rows:
+        _save(folder / FOLDER / SHEET, np.concatenate(rows))
+
+
+def _grid(cells: np.ndarray, columns: int) -> np.ndarray:
+    n, side, _ = cells.shape
+    rows = -(-n // columns)
+    padded = np.zeros((rows * columns, side, side), np.uint8)
+    padded[:n] = cells
+    return padded.reshape(rows, columns, side, side).transpose(0, 2, 1, 3).reshape(rows * side, columns * side)
+
+
+def _save(path: Path, grid: np.ndarray) -> None:
+    aside = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(grid).save(aside, format="PNG", optimize=True)
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise UsageError(f"Could not write {path}: {error}.") from error
