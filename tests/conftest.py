@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.hypernet import target
 from mnemon.models import NETWORKS, TargetConfig
@@ -63,7 +64,10 @@ def normalized_net(monkeypatch) -> type[nn.Module]:
 
 @pytest.fixture
 def problem() -> Callable[..., Problem]:
-    """Make the problem of the blobs below; settings of the optimizer and of the target may be given."""
+    """Make the problem of the blobs below; settings of the optimizer and of the target may be given.
+
+    With shape = (9,) it is the problem of the pictures.
+    """
 
     def make(
         n_tasks: int = 3,
@@ -71,10 +75,12 @@ def problem() -> Callable[..., Problem]:
         kind: Kind = Kind.CLASSIFICATION,
         label_smoothing: float = 0.0,
         outputs: int = 2,
+        shape: tuple[int, ...] = (4,),
+        scenario: Scenario = Scenario.CL1,
         **optimizer,
     ) -> Problem:
-        target = target or TargetConfig(hidden=(6,))
-        return Problem(kind, n_tasks, (4,), outputs, target, OptimizerConfig(**optimizer), label_smoothing)
+        target, moves = target or TargetConfig(hidden=(6,)), OptimizerConfig(**optimizer)
+        return Problem(kind, n_tasks, shape, outputs, target, moves, label_smoothing, scenario)
 
     return make
 
@@ -97,10 +103,34 @@ def blobs() -> TaskStream:
 @pytest.fixture
 def batch_of(blobs) -> Callable[[int, int], Batch]:
     """Make the batch of a task and a step, with some of each earlier task beside it."""
+    return batches_of(blobs)
 
+
+@pytest.fixture
+def pictures() -> TaskStream:
+    """Three tasks of two classes; each class has a bright pixel of its own among nine, from 0 to 1."""
+    random = torch.Generator().manual_seed(4)
+
+    def examples(task: int, n: int) -> Examples:
+        targets = torch.arange(n) % 2
+        inputs = 0.2 * torch.rand(n, 9, generator=random, dtype=torch.float64)
+        inputs[torch.arange(n), 2 * task + targets] += 0.8
+        return Examples(inputs.to(torch.get_default_dtype()), targets)
+
+    tasks = (Task(f"picture {task}", examples(task, 64), examples(task, 32)) for task in range(3))
+    return TaskStream("pictures", Kind.CLASSIFICATION, tuple(tasks), (9,), 2)
+
+
+@pytest.fixture
+def picture_batch(pictures) -> Callable[[int, int], Batch]:
+    """Make the batch of a task of pictures and a step, with some of each earlier task beside it."""
+    return batches_of(pictures)
+
+
+def batches_of(stream: TaskStream) -> Callable[[int, int], Batch]:
     def take(task_id: int, step: int, past: bool = True) -> Batch:
         index = (torch.arange(16) * 5 + 7 * step) % 64
         earlier = tuple(take(t, step, past=False) for t in range(task_id)) if past else ()
-        return Batch(task_id, *blobs.tasks[task_id].train.batch(index), earlier)
+        return Batch(task_id, *stream.tasks[task_id].train.batch(index), earlier)
 
     return take

@@ -89,6 +89,8 @@ class Batch:
     inputs: Tensor
     targets: Tensor
     past: tuple[Batch, ...] = ()
+    progress: float = 0.0
+    """Share of the task's steps that were taken before this one."""
 
     def __len__(self) -> int:
         return len(self.inputs)

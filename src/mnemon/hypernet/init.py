@@ -58,6 +58,16 @@ def new_embedding(size: int) -> Tensor:
     return torch.randn(size)
 
 
+def simplex_corner(size: int, i: int) -> Tensor:
+    """Return corner i of `size` + 1 points at equal distances, each of squared length `size`.
+
+    With a 1 appended they are orthogonal: a linear hypernetwork can give each of them any weights.
+    """
+    corners = torch.eye(size + 1) - 1 / (size + 1)  # they span all but the direction (1, ..., 1)
+    basis = torch.linalg.svd(corners)[2][:size]
+    return (corners @ basis.T * math.sqrt(size + 1))[i]
+
+
 def wanted_variance(slot: Slot, module: nn.Module) -> float | None:
     """Return the variance that a tensor of the target should start with; None if it has no fan-in."""
     if len(slot.shape) < 2:

@@ -18,7 +18,7 @@ from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig, build_hypernet
 from mnemon.hypernet.base import AbstractHypernet
-from mnemon.hypernet.init import new_embedding
+from mnemon.hypernet.init import new_embedding, simplex_corner
 from mnemon.hypernet.target import Target
 from mnemon.hypernet.task_buffers import TaskBuffers
 from mnemon.optimizer import OptimizerConfig
@@ -73,6 +73,8 @@ class NewEmbedding(str, Enum):
     """A copy of the previous task's."""
     NEARBY = "nearby"
     """The previous task's with a little noise, of a tenth of N(0, 1)."""
+    APART = "apart"
+    """A corner of a regular simplex: as far from all others as can be. Needs embedding_size + 1 >= tasks."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Protection:
     old_embeddings: OldEmbeddings = OldEmbeddings.FIXED
     """Embeddings of earlier tasks: fixed or plastic."""
     new_embedding: NewEmbedding = NewEmbedding.RANDOM
-    """Start of a new task's embedding: random, previous, or nearby (previous with a little noise)."""
+    """Start of a new task's embedding: random, previous, nearby (previous with a little noise) or apart."""
     clip: float | None = None
     """Largest norm of the task gradient; a longer one is shortened to it. Without a number none is."""
     hypernet: HypernetConfig = field(default_factory=HypernetConfig)
@@ -282,7 +284,12 @@ class Protected(Part):
         return self.config.old_embeddings is OldEmbeddings.PLASTIC
 
     def _start_of_embedding(self) -> Tensor:
-        fresh = new_embedding(self.hypernet.embedding_size)
+        size, task_id = self.hypernet.embedding_size, len(self.embeddings)
+        if self.config.new_embedding is NewEmbedding.APART:
+            if task_id > size:
+                raise UsageError(f"new_embedding = apart has room for {size + 1} tasks with embedding_size = {size}.")
+            return simplex_corner(size, task_id)
+        fresh = new_embedding(size)
         if self.config.new_embedding is NewEmbedding.RANDOM or not len(self.embeddings):
             return fresh
         noise = NEARBY if self.config.new_embedding is NewEmbedding.NEARBY else 0.0

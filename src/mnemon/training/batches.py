@@ -40,8 +40,10 @@ class Shuffled:
 class Batches:
     """The batches of one task."""
 
-    def __init__(self, tasks: tuple[Task, ...], task_id: int, batch_size: int, seed: int, with_past: bool):
-        self.task_id, self.batch_size = task_id, batch_size
+    def __init__(
+        self, tasks: tuple[Task, ...], task_id: int, batch_size: int, seed: int, with_past: bool, steps: int
+    ):
+        self.task_id, self.batch_size, self.steps = task_id, batch_size, steps
         self.present = Shuffled(tasks[task_id].train, seed, "batches", task_id)
         past = range(task_id) if with_past else ()
         self.past = [Shuffled(tasks[t].train, seed, "replay", task_id * len(tasks) + t) for t in past]
@@ -51,4 +53,4 @@ class Batches:
         inputs, targets = self.present.take(step * self.batch_size, self.batch_size)
         share = -(-self.batch_size // max(1, len(self.past)))  # rounded up: enough for a whole batch
         past = tuple(Batch(t, *s.take(step * share, share)) for t, s in enumerate(self.past))
-        return Batch(self.task_id, inputs, targets, past)
+        return Batch(self.task_id, inputs, targets, past, step / self.steps)

@@ -135,7 +135,7 @@ class Trainer:
     def _learn_task(self) -> None:
         progress, task_id = self.progress, self.progress.task_id
         learner, config = self.learner, self.config
-        batches = Batches(self.stream.tasks, task_id, config.batch_size, self.seed, learner.sees_past)
+        batches = Batches(self.stream.tasks, task_id, config.batch_size, self.seed, learner.sees_past, config.steps)
         if progress.step == 0:
             self._seed(task_id, 0)
             learner.begin_task(task_id)

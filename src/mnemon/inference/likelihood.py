@@ -1,0 +1,119 @@
+r"""Take an input for the task under which it is most likely: a protected density for each task (HNET+LIK).
+
+$$\hat t = \arg\max_t \, \log \frac1C \sum_c p_t(x \mid c)$$
+
+One hypernetwork generates encoder and decoder of a small variational autoencoder for each task, told the class, and
+the penalty holds both in place. Nothing is replayed and no classifier of tasks is trained; an input that is unlikely
+under every task is of none of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mnemon.benchmarks.task import Examples
+from mnemon.errors import UsageError
+from mnemon.inference.base import AbstractInference, Ask
+from mnemon.models.vae import DensityVAE
+from mnemon.problem import Batch, Problem, Terms
+from mnemon.regularizers.protected import PenaltyForm, Protected, Protection
+from mnemon.replay.vae import pixels_of
+
+AT_ONCE = 500
+"""Inputs scored at once: samples x inputs x pixels have to fit into memory."""
+FLOOR_EXAMPLES, FLOOR_SHARE = 1000, 0.01
+"""Training examples on which a task's floor is taken, and the share of them that lies below it."""
+
+
+@dataclass(frozen=True)
+class DensityConfig(Protection):
+    """The density of each task, and its protection."""
+
+    encoder: tuple[int, ...] = (100, 100)
+    """Widths of the encoder's hidden layers."""
+    decoder: tuple[int, ...] = (50, 150)
+    """Widths of the decoder's hidden layers."""
+    latent: int = 20
+    """Length of the latent vector."""
+    samples: int = 10
+    """Latent vectors per input and class when a task is inferred."""
+    anneal: bool = True
+    """Whether the learning rate falls to 0 along a cosine within each task."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("latent", "samples"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"density.{name} must be at least 1, not {getattr(self, name)}.")
+        for name in ("encoder", "decoder"):
+            if any(width < 1 for width in getattr(self, name)):
+                raise UsageError(f"density.{name} must hold widths of at least 1, not {list(getattr(self, name))}.")
+        if self.penalty is PenaltyForm.WEIGHTED:
+            raise UsageError("density.penalty must be exact or plain: a weighted one is for classifiers.")
+
+
+class LikelihoodInference(AbstractInference):
+    """Scores a task by the log likelihood of an input under its density."""
+
+    floors: Tensor
+
+    def __init__(self, config: DensityConfig, problem: Problem):
+        super().__init__()
+        self.config, self.n_classes = config, problem.outputs_per_task
+        self._lr = problem.optimizer.lr
+        module = DensityVAE(problem.n_inputs, self.n_classes, config.encoder, config.decoder, config.latent)
+        self.memory = Protected(module, config, problem.optimizer)
+        self.register_buffer("floors", torch.full((problem.n_tasks,), torch.finfo(torch.float32).min))
+
+    def train_step(self, batch: Batch) -> Terms:
+        pixels = pixels_of(batch.inputs)
+        noise = torch.randn(1, len(pixels), self.config.latent, device=pixels.device, dtype=pixels.dtype)
+        classes = F.one_hot(batch.targets, self.n_classes).to(pixels)
+        loss = -self.memory.run(batch.task_id, pixels, classes, noise, training=True).mean()
+        if self.config.anneal:
+            for optimizer in self.memory.optimizers.values():
+                optimizer.param_groups[0]["lr"] = self._lr * 0.5 * (1 + math.cos(math.pi * batch.progress))
+        terms = {f"density_{name}": value for name, value in self.memory.descend(loss).items()}
+        return {"density_loss": loss.detach(), **terms}
+
+    @torch.no_grad()
+    def scores(self, inputs: Tensor, ask: Ask) -> Tensor:
+        parts = inputs.flatten(1).split(AT_ONCE)
+        tasks = range(self.n_begun)
+        return torch.cat([torch.stack([self._score(part, task) for task in tasks], dim=1) for part in parts])
+
+    def _score(self, pixels: Tensor, task_id: int) -> Tensor:
+        """Return log p(x) [n] under a task, each of its classes equally likely."""
+        n, weights = len(pixels), self.memory.remembered(task_id)
+        # Always the same noise, so that an input always has the same score.
+        noise = torch.randn(self.config.samples, n, self.config.latent, generator=torch.Generator().manual_seed(0))
+        noise = noise.to(pixels)
+        each = []
+        for hot in torch.eye(self.n_classes).to(pixels):
+            bound = self.memory.run(task_id, pixels, hot.expand(n, -1), noise, training=False, weights=weights)
+            each.append(bound)
+        return torch.stack(each).logsumexp(0) - math.log(self.n_classes)
+
+    def known(self, scores: Tensor) -> Tensor:
+        """Tell for each input whether some task finds it as likely as nearly all of its training examples."""
+        return (scores >= self.floors[: scores.shape[1]]).any(1)
+
+    @torch.no_grad()
+    def finish_learning(self, examples: Examples) -> None:
+        picked = torch.randperm(len(examples))[:FLOOR_EXAMPLES]
+        inputs, _ = examples.batch(picked.to(examples.inputs.device))
+        task_id = self.n_begun - 1
+        scores = torch.cat([self._score(part, task_id) for part in inputs.flatten(1).split(AT_ONCE)])
+        self.floors[task_id] = scores.quantile(FLOOR_SHARE)
+
+    def count(self) -> int:
+        return self.memory.hypernet.count()
+
+    @property
+    def numel_per_task(self) -> int:
+        return self.memory.numel_per_task + 1

@@ -1,0 +1,38 @@
+"""The hypernetwork with a protected density for each task (HNET+LIK)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from mnemon.benchmarks.scenario import Scenario
+from mnemon.errors import UsageError
+from mnemon.inference.base import AbstractInference
+from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
+from mnemon.learners.hypernet import HypernetLearner
+
+
+class HypernetLIK(HypernetLearner):
+    """Where the task of an input is not told, the task under which it is most likely answers."""
+
+    @dataclass(frozen=True)
+    class Config(HypernetLearner.Config):
+        """Settings of the method."""
+
+        density: DensityConfig = field(default_factory=DensityConfig)
+        """The density of each task."""
+
+    config: Config
+
+    def _make_inference(self) -> AbstractInference:
+        if self.problem.scenario is Scenario.CL1:
+            raise UsageError("In cl1 the task is told and nothing is left to infer: take method.name=hypernet.")
+        return LikelihoodInference(self.config.density, self.problem)
+
+    @torch.no_grad()
+    def unknown(self, inputs: Tensor) -> Tensor:
+        """Tell for each input whether it is unlikely under every task."""
+        assert isinstance(self.inference, LikelihoodInference)
+        return ~self.inference.known(self.inference.scores(inputs, lambda task_id: self.predict(inputs, task_id)))
