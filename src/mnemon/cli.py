@@ -130,6 +130,7 @@ def _train(folder: Path, jobs: list[Job], place: Place, workers: int | None, qui
     from mnemon.experiments.progress import Display
     from mnemon.experiments.run import stop_on_signal
     from mnemon.experiments.study import run_jobs
+    from mnemon.results import samples
     from mnemon.results.record import RunRecord, find_runs, write_text
     from mnemon.training.trainer import Stopped
 
@@ -148,6 +149,9 @@ def _train(folder: Path, jobs: list[Job], place: Place, workers: int | None, qui
     records = [RunRecord.read(path) for path in find_runs(folder)]
     _show(records, console)
     write_text(folder / "summary.txt", _as_text(records))
+    for path in find_runs(folder):
+        if (sheet := path / samples.FOLDER / samples.SHEET).exists():
+            console.print(f"What was replayed, right after each task and at the end: {sheet}", soft_wrap=True)
     console.print(
         f"Kept in {folder} (this report: summary.txt); show it again: mnemon show {shlex.quote(str(folder))}",
         soft_wrap=True,

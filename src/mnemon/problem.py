@@ -39,6 +39,10 @@ class Problem:
                     f"Scenario {self.scenario.value} needs classes to choose from; this is regression: take cl1."
                 )
             return
+        if self.outputs_per_task < 2 and self.scenario is not Scenario.CL3:
+            raise UsageError(
+                f"With one class per task nothing is to be told apart in {self.scenario.value}: take scenario=cl3."
+            )
         most = 1 - 1 / self.outputs_per_task
         if self.label_smoothing > most:
             raise UsageError(

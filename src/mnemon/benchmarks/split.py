@@ -47,8 +47,8 @@ def class_examples(images: Tensor, labels: Tensor, classes: range) -> Examples:
 
 def check_split(n_classes: int, classes_per_task: int, n_tasks: int | None) -> None:
     """Refuse what these classes cannot give."""
-    if not 2 <= classes_per_task <= n_classes:
-        raise UsageError(f"classes_per_task is {classes_per_task}; a task can have 2 to {n_classes} classes here.")
+    if not 1 <= classes_per_task <= n_classes:
+        raise UsageError(f"classes_per_task is {classes_per_task}; a task can have 1 to {n_classes} classes here.")
     most = n_classes // classes_per_task
     if n_tasks is not None and not 1 <= n_tasks <= most:
         raise UsageError(

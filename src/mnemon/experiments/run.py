@@ -237,6 +237,16 @@ def _execute(
     return record
 
 
+def load_run(folder: Path, place: Place) -> tuple[RunConfig, TaskStream, AbstractLearner]:
+    """Return what a run was made of, and its learner as the checkpoint has it."""
+    record = RunRecord.read(folder)
+    config, device = from_record(record), pick_device(place.device)
+    stream = config.benchmark.build(place.data, record.seed).to(device)
+    learner = build_learner(config, stream, record.seed).to(device)
+    Trainer(learner, stream, config.training, record.seed, folder, record.config).resume()
+    return config, stream, learner
+
+
 def build_learner(config: RunConfig, stream: TaskStream, seed: int) -> AbstractLearner:
     """Return the freshly initialised learner of a run."""
     problem = Problem(

@@ -216,6 +216,7 @@ class Protected(Part):
         for optimizer in self.optimizers.values():
             optimizer.step()
             optimizer.zero_grad()
+        self._at_hand = {}  # fused optimizers do not count up the version of what they move
         return terms
 
     def _add_penalty(self, task_gradients: list[Tensor]) -> Tensor:
