@@ -158,6 +158,27 @@ def test_an_unclear_name_is_answered_with_the_choices():
     assert message == "Setting 'hidden' is not clear: say target.hidden or method.hypernet.hidden."
 
 
+BETAS = ["method.replay.beta", "method.beta", "method.replay.hypernet.init", "method.hypernet.init"]
+
+
+def test_of_several_settings_of_a_section_the_outermost_is_meant():
+    values: dict = {}
+    apply_override(values, "beta", 1, BETAS)
+    apply_override(values, "replay.beta", 2, BETAS)
+    apply_override(values, "hypernet.init", 3, BETAS)
+    apply_override(values, "replay.hypernet.init", 4, BETAS)
+    assert values == {
+        "method": {"beta": 1, "replay": {"beta": 2, "hypernet": {"init": 4}}, "hypernet": {"init": 3}},
+    }
+
+
+def test_at_equal_depth_a_name_is_still_not_clear():
+    paths = ["method.replay.hypernet.chunk", "method.hypernet.chunk", "method.density.chunk"]
+    assert refused(apply_override, {}, "chunk", 5, paths) == (
+        "Setting 'chunk' is not clear: say method.hypernet.chunk or method.density.chunk."
+    )
+
+
 def test_an_unknown_name_is_answered_with_the_nearest():
     assert refused(apply_override, {}, "widht", 5, PATHS) == (
         "Unknown setting 'widht'. Did you mean 'width'? `mnemon settings` lists them all."

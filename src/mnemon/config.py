@@ -94,9 +94,10 @@ def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequenc
     if not matches:
         endings = [*paths, *(path.rpartition(".")[2] for path in paths)]
         raise UsageError(f"Unknown setting '{name}'{of}.{suggest(name, endings)} `mnemon settings` lists them all.")
-    # The outermost wins: `beta` is the method's own, `replay.beta` that of its replay model.
-    outermost = min(path.count(".") for path in matches)
-    matches = [path for path in matches if path.count(".") == outermost]
+    if len({path.partition(".")[0] for path in matches}) == 1:
+        # Within a section the outermost is meant: `beta` is the method's own, `replay.beta` that of its replay model.
+        outermost = min(path.count(".") for path in matches)
+        matches = [path for path in matches if path.count(".") == outermost]
     if len(matches) > 1:
         raise UsageError(f"Setting '{name}' is not clear: say {' or '.join(matches)}.")
     *tables, last = matches[0].split(".")

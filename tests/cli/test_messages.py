@@ -60,7 +60,7 @@ def test_an_unknown_preset_is_answered_with_the_nearest_and_all(refused):
         ("target.hidden=[0]", "target.hidden must hold widths of at least 1, not [0]."),
         ("n_tasks=6", "n_tasks is 6; 10 classes give 1 to 5 tasks of 2 classes."),
         ("n_tasks=0", "n_tasks is 0; 10 classes give 1 to 5 tasks of 2 classes."),
-        ("classes_per_task=11", "classes_per_task is 11; a task can have 2 to 10 classes here."),
+        ("classes_per_task=11", "classes_per_task is 11; a task can have 1 to 10 classes here."),
         ("label_smoothing=2", "training.label_smoothing must be at least 0 and below 1, not 2.0."),
     ],
 )  # fmt: skip

@@ -76,8 +76,8 @@ def test_a_new_embedding_starts_at_random_or_at_the_previous_one(start, learn):
 
 def test_own_heads_generate_fewer_weights(learn):
     every, own = learn(tasks=0), learn(tasks=0, heads=Heads.OWN)
-    assert every.target.size == (4 * 6 + 6) + (6 * 6 + 6)  # three heads of two outputs
-    assert own.target.size == (4 * 6 + 6) + (2 * 6 + 2)
+    assert every.memory.target.size == (4 * 6 + 6) + (6 * 6 + 6)  # three heads of two outputs
+    assert own.memory.target.size == (4 * 6 + 6) + (2 * 6 + 2)
     assert own.counts().learned < every.counts().learned
 
 
@@ -132,14 +132,15 @@ def test_the_weighted_penalty_descends_the_weighted_drift(double, learn, batch_o
     learner = learn(tasks=2, steps=2, penalty=PenaltyForm.WEIGHTED, beta=7.0)
     with torch.no_grad():
         learner.memory.importances[0].mul_(torch.rand_like(learner.memory.importances[0]))
-        learner.derive()
+        learner.memory.derive()
     before = copy.deepcopy(learner)
     terms = learner.train_step(batch_of(1, 2))
     # The penalty is measured where the task gradient alone would lead.
-    before.config = HypernetLearner.Config(beta=0.0, hypernet=SMALL)
-    snapshot, importance = before.snapshot, before.importances[0]
+    memory = before.memory
+    memory.config = HypernetLearner.Config(beta=0.0, hypernet=SMALL)
+    snapshot, importance = memory.snapshot, memory.importances[0]
     before.train_step(batch_of(1, 2))
-    drift = before.hypernet(before.embeddings[0]) - snapshot.hypernet(snapshot.embeddings[0])
+    drift = memory.hypernet(memory.embeddings[0]) - snapshot.hypernet(snapshot.embeddings[0])
     torch.testing.assert_close(terms["penalty"], 7.0 * (importance * drift.square()).sum().detach())
 
 
@@ -210,12 +211,12 @@ def test_a_penalty_keeps_the_generated_weights_of_earlier_tasks_nearer(learn):
 
 def test_new_optimizers_begin_with_every_task(learn):
     learner = learn(tasks=1)
-    first = learner.optimizers["hypernet"]
+    first = learner.memory.optimizers["hypernet"]
     learner.end_task(None)
     assert learner.optimizers == {}
     learner.begin_task(1)
-    assert learner.optimizers["hypernet"] is not first
-    assert not learner.optimizers["hypernet"].state_dict()["state"]
+    assert learner.memory.optimizers["hypernet"] is not first
+    assert not learner.memory.optimizers["hypernet"].state_dict()["state"]
 
 
 def test_regression_is_learned_with_the_mean_squared_error(problem):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Kind
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import resolve
@@ -16,7 +17,10 @@ from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.target import Target
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.models import TargetConfig, build_network
+from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Problem
+from mnemon.replay import ReplayConfig
+from mnemon.replay.vae import VAE
 
 
 class Row(NamedTuple):
@@ -76,10 +80,38 @@ def test_hypernets_of_the_cifar_networks_count_as_in_the_paper(
     assert (hypernet.n_rows, hypernet.count()) == (chunks, count)
 
 
+@pytest.mark.parametrize(
+    ("name", "n_tasks", "total"), [("split VAE", 5, 553576), ("P10 VAE", 10, 2211907)], ids=["split", "P10"]
+)
+def test_a_vae_keeps_an_embedding_for_every_task_but_the_last(name, n_tasks, total):
+    row = TABLE[name]
+    # The decoder's inputs are 100 latent numbers and a condition of 100; the encoder does not count here.
+    config = ReplayConfig(encoder=(1,), decoder=row.hidden, latent=100, condition_size=100, hypernet=row.hypernet)
+    problem = Problem(
+        Kind.CLASSIFICATION,
+        n_tasks,
+        (row.outputs,),
+        2,
+        TargetConfig(hidden=(1,)),
+        OptimizerConfig(),
+        0.0,
+        Scenario.CL3,
+    )
+    with torch.device("meta"):
+        memory = VAE(config, problem).decoder.memory
+        for _ in range(n_tasks):
+            memory.add_task()
+    assert (memory.target.size, memory.hypernet.n_rows, memory.hypernet.count()) == row[4:]
+    assert len(memory.embeddings) == n_tasks - 1
+    assert memory.hypernet.count() + sum(e.numel() for e in memory.embeddings) == total
+
+
 PRESETS = {
     # name: (row of the table, kind, tasks, inputs, outputs per task)
     "toy": ("toy", Kind.REGRESSION, 3, 1, 1),
     "split-mnist": ("split CL1", Kind.CLASSIFICATION, 5, 784, 2),
+    "split-mnist-cl2-hnet-ent": ("split CL2", Kind.CLASSIFICATION, 5, 784, 2),
+    "split-mnist-cl3-hnet-ent": ("split CL1", Kind.CLASSIFICATION, 5, 784, 2),
     "permuted-10": ("P10 CL1", Kind.CLASSIFICATION, 10, 1024, 10),
     "permuted-10-small": ("P10 small", Kind.CLASSIFICATION, 10, 1024, 10),
     "permuted-100": ("P100 CL1", Kind.CLASSIFICATION, 100, 1024, 10),
@@ -90,7 +122,8 @@ PRESETS = {
 def test_a_preset_builds_the_networks_of_its_row(name):
     row_name, kind, n_tasks, inputs, outputs = PRESETS[name]
     row, config = TABLE[row_name], resolve(load_preset(name))
-    problem = Problem(kind, n_tasks, (inputs,), outputs, config.target, config.optimizer)
+    scenario = config.training.scenario
+    problem = Problem(kind, n_tasks, (inputs,), outputs, config.target, config.optimizer, scenario=scenario)
     learner = HypernetLearner(config.method, problem)
     counts = learner.counts()
     assert learner.memory.hypernet.n_rows == row.chunks

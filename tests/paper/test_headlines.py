@@ -61,3 +61,24 @@ def test_split_mnist_reaches_the_published_number():
 @pytest.mark.usefixtures("mnist")
 def test_permuted_10_reaches_the_published_number():
     assert matrix_of("permuted-10").final.value >= 97.4
+
+
+@pytest.mark.parametrize(("method", "least"), [("hnet-r", 88), ("hnet-lik", 90), ("replay-bound", 96)])
+def test_split_digits_are_told_apart_without_being_told_the_task(method, least):
+    assert matrix_of(f"split-digits-cl3-{method}").final.value >= least
+
+
+BARS = {
+    "split-mnist-cl2-hnet-ent": 85, "split-mnist-cl3-hnet-ent": 67,
+    "split-mnist-cl2-hnet-tir": 93.5, "split-mnist-cl3-hnet-tir": 88.5,
+    "split-mnist-cl1-hnet-r": 99.78, "split-mnist-cl2-hnet-r": 97.6, "split-mnist-cl3-hnet-r": 94.7,
+    "split-mnist-cl2-replay-bound": 98.7, "split-mnist-cl3-replay-bound": 98.1,
+    "split-mnist-cl3-hnet-lik": 95.5,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mnist")
+@pytest.mark.parametrize("preset", BARS)
+def test_split_mnist_is_answered_without_being_told_the_task(preset):
+    assert np.mean([matrix_of(preset, seed).final.value for seed in range(5)]) >= BARS[preset]

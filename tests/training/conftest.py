@@ -11,9 +11,9 @@ from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import RunConfig, build_learner, resolve
 from mnemon.training.trainer import Trainer
+from tests.tiny import words_of
 
 SMALL = ("steps=12", "target.hidden=[6]", "batch_size=8", "log_every=5")
-SMALL_HYPERNET = ("chunk=40", "method.hypernet.hidden=[4]", "embedding_size=4", "chunk_embedding_size=4")
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def stream() -> TaskStream:
     random = torch.Generator().manual_seed(0)
 
     def examples(n: int, sign: float) -> Examples:
-        inputs = torch.randn(n, 4, generator=random)
+        inputs = torch.rand(n, 4, generator=random)
         return Examples(inputs, (sign * (inputs[:, 0] - inputs[:, 1]) > 0).long())
 
     tasks = tuple(Task(f"sign {sign}", examples(20, sign), examples(10, sign)) for sign in (1.0, -1.0, 1.0))
@@ -34,8 +34,9 @@ def make_trainer(stream):
     """Return a trainer with a fresh learner."""
 
     def make(*words: str, method="hypernet", seed: int = 0, folder: Path | None = None, **more) -> Trainer:
-        size = SMALL_HYPERNET if "hypernet" in method else ()
-        config: RunConfig = resolve(load_preset("split-digits"), (f"method={method}", *SMALL, *size, *words))
+        told = "cl3" if method in ("hypernet-tir", "hypernet-lik") else "cl1"  # these have nothing to do in cl1
+        own = (*words_of(method), f"scenario={told}")
+        config: RunConfig = resolve(load_preset("split-digits"), (f"method={method}", *own, *SMALL, *words))
         learner = build_learner(config, stream, seed)
         return Trainer(learner, stream, config.training, seed, folder, config.plain(), **more)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +34,8 @@ FLOOR_EXAMPLES, FLOOR_SHARE = 1000, 0.01
 @dataclass(frozen=True)
 class DensityConfig(Protection):
     """The density of each task, and its protection."""
+
+    section: ClassVar[str] = "density"
 
     encoder: tuple[int, ...] = (100, 100)
     """Widths of the encoder's hidden layers."""
@@ -90,8 +93,8 @@ class LikelihoodInference(AbstractInference):
     def _score(self, pixels: Tensor, task_id: int) -> Tensor:
         """Return log p(x) [n] under a task, each of its classes equally likely."""
         n, weights = len(pixels), self.memory.remembered(task_id)
-        # Always the same noise, so that an input always has the same score.
-        noise = torch.randn(self.config.samples, n, self.config.latent, generator=torch.Generator().manual_seed(0))
+        # The same noise for all inputs, always: an input has the same score in whatever company it comes.
+        noise = torch.randn(self.config.samples, 1, self.config.latent, generator=torch.Generator().manual_seed(0))
         noise = noise.to(pixels)
         each = []
         for hot in torch.eye(self.n_classes).to(pixels):

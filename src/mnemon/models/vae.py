@@ -30,7 +30,7 @@ class DensityVAE(nn.Module):
         self.decoder = MLP((latent + n_classes,), decoder, n_pixels, nn.ReLU)
 
     def forward(self, pixels: Tensor, classes: Tensor, noise: Tensor) -> Tensor:
-        """Return the bound [n] for pixels [n, d], one-hot classes [n, c] and noise [samples, n, latent]."""
+        """Return the bound [n] for pixels [n, d], one-hot classes [n, c] and noise [samples, n or 1, latent]."""
         mean, log_std = self.encoder(torch.cat([pixels, classes], dim=1)).chunk(2, dim=1)
         log_std = log_std.clamp(*SPREAD)
         z = mean + log_std.exp() * noise  # [samples, n, latent]

@@ -232,7 +232,9 @@ class _ByGram:
 
     def value(self) -> Tensor:
         """Return the sum of squared drifts."""
-        return sum((self._value(i) for i in range(len(self.blocks))), self.delta.new_zeros(()))
+        total = sum((self._value(i) for i in range(len(self.blocks))), self.delta.new_zeros(()))
+        # Where the readout moved far, but not along the old features, rounding can leave a little less than 0.
+        return total.clamp(min=0)
 
     def _value(self, i: int) -> Tensor:
         width = self.delta.shape[1]

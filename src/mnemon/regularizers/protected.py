@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -81,6 +82,9 @@ class NewEmbedding(str, Enum):
 class Protection:
     """A hypernetwork, and how what it generates for earlier tasks is held in place."""
 
+    section: ClassVar[str] = "method"
+    """What its settings are called by in errors."""
+
     beta: float = 0.01
     """Strength of the penalty on changes of what is generated for earlier tasks; 0 is fine-tuning."""
     penalty: PenaltyForm = PenaltyForm.EXACT
@@ -102,11 +106,11 @@ class Protection:
 
     def __post_init__(self) -> None:
         if not 0 <= self.beta < float("inf"):
-            raise UsageError(f"beta must be a finite number of at least 0, not {self.beta}.")
+            raise UsageError(f"{self.section}.beta must be a finite number of at least 0, not {self.beta}.")
         if self.sample_size < 1:
-            raise UsageError(f"sample_size must be at least 1, not {self.sample_size}.")
+            raise UsageError(f"{self.section}.sample_size must be at least 1, not {self.sample_size}.")
         if self.clip is not None and not self.clip > 0:
-            raise UsageError(f"clip must be above 0, not {self.clip}.")
+            raise UsageError(f"{self.section}.clip must be above 0, not {self.clip}.")
 
 
 class Protected(Part):
@@ -206,13 +210,11 @@ class Protected(Part):
         second_order = self.protects and self._lookahead is not None and self._lookahead.second_order
         everything = [*theta, embedding, *others]
         found = torch.autograd.grad(loss, everything, create_graph=second_order)
+        if self.config.clip is not None:
+            found = _clipped(found, self.config.clip)
         for parameter, gradient in zip(everything, found, strict=True):
             parameter.grad = gradient.detach()
-        gradients = list(found[: len(theta)])
-        if self.config.clip is not None:
-            # In place: `.grad` shares its memory with the gradients that a lookahead may go back through.
-            nn.utils.clip_grad_norm_([*theta, embedding], self.config.clip)
-        terms = {"penalty": self._add_penalty(gradients)} if self.protects else {}
+        terms = {"penalty": self._add_penalty(list(found[: len(theta)]))} if self.protects else {}
         for optimizer in self.optimizers.values():
             optimizer.step()
             optimizer.zero_grad()
@@ -306,6 +308,13 @@ class Protected(Part):
 
     def transient(self, name: str) -> bool:
         return name.startswith("target.")
+
+
+def _clipped(gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:
+    """Return gradients shortened to a norm of at most so much, all by the same factor."""
+    norm = torch.stack([gradient.detach().norm() for gradient in gradients]).norm()
+    factor = (most / norm).clamp(max=1.0)
+    return tuple(gradient * factor for gradient in gradients)
 
 
 class Snapshot(nn.Module):

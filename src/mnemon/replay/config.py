@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from mnemon.errors import UsageError
 from mnemon.regularizers.protected import PenaltyForm, Protection
@@ -26,6 +27,8 @@ class ReplayModel(str, Enum):
 @dataclass(frozen=True)
 class ReplayConfig(Protection):
     """The model that replays earlier tasks, and the protection of its decoder."""
+
+    section: ClassVar[str] = "replay"
 
     model: ReplayModel = ReplayModel.VAE
     """Where inputs of earlier tasks come from: vae, gan, plain-vae or real."""

@@ -86,8 +86,9 @@ class RunRecord:
         for derived in ("metrics", "missing"):
             facts.pop(derived, None)
         try:
+            facts.setdefault("inferred", [])  # records of earlier versions have none
             for rows in ("matrix", "inferred"):
-                facts[rows] = [_with_nan(row) for row in facts.get(rows, [])]
+                facts[rows] = [_with_nan(row) for row in facts[rows]]
             facts["untrained"] = _with_nan(facts["untrained"])
             record = cls(config=config, losses=losses, **facts)
             n_tasks = len(record.task_names)

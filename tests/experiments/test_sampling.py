@@ -1,0 +1,105 @@
+"""Samples in the run folder: drawn right after a task and never again, then at the end, resumed or not."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import tiny
+import torch
+
+from mnemon.experiments import sampling
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, execute, new_folder, resolve
+from mnemon.learners import LEARNERS
+from mnemon.results import samples
+from mnemon.results.record import RunRecord
+from mnemon.results.samples import Moment
+from mnemon.training.trainer import Stopped
+
+PLACE = Place("cpu")
+WORDS = ["method=replay", "scenario=cl3", "steps=3", "batch_size=8", "target.hidden=[6]", "n_tasks=3"]
+
+
+def config(*words: str):
+    return resolve(load_preset("split-digits"), [*WORDS, *tiny.words_of("replay"), *words])
+
+
+def files(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((folder / "samples").glob("*"))}
+
+
+@pytest.fixture
+def learner(problem, picture_batch, pictures):
+    """A learner of pictures of nine pixels in the middle of its second task."""
+    made = LEARNERS["replay"](tiny.config_of("replay"), problem(shape=(9,), lr=0.02))
+    for task in range(2):
+        made.begin_task(task)
+        for step in range(3):
+            made.train_step(picture_batch(task, step))
+        if task == 0:
+            made.end_task(pictures.tasks[0].train)
+    return made
+
+
+def test_a_task_is_drawn_right_after_it_and_not_again(learner, pictures, tmp_path):
+    sampling.keep_right_after(learner, tmp_path, 0)
+    before = files(tmp_path)
+    assert list(before) == ["task-01-right-after.png"]
+    assert samples.read(tmp_path, 0, Moment.RIGHT_AFTER).shape == (64, 3, 3)
+    learner.end_task(pictures.tasks[1].train)  # from here on, task 1 is drawn by the hypernetwork as it is now
+    sampling.keep_right_after(learner, tmp_path, 0)
+    assert files(tmp_path) == before
+    assert sampling.keep_at_the_end(learner, tmp_path)[0] > 0
+
+
+def test_a_task_that_is_not_learned_yet_is_not_drawn(learner, tmp_path):
+    sampling.keep_right_after(learner, tmp_path, 1)
+    assert files(tmp_path) == {}
+
+
+def test_samples_do_not_touch_the_random_numbers_of_the_run(learner, tmp_path):
+    before = torch.get_rng_state()
+    sampling.keep_right_after(learner, tmp_path, 0)
+    sampling.keep_at_the_end(learner, tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_at_the_end_every_task_is_drawn_from_the_same_noise(learner, tmp_path):
+    sampling.keep_right_after(learner, tmp_path, 0)
+    assert sampling.keep_at_the_end(learner, tmp_path) == [0.0], "nothing has moved since"
+    assert list(files(tmp_path)) == ["sheet.png", "task-01-at-the-end.png", "task-01-right-after.png"]
+
+
+@pytest.mark.parametrize("name", ["hypernet", "replay"])
+def test_learners_without_a_generator_draw_nothing(name, problem, tmp_path):
+    changes = {"replay.model": "real"} if name == "replay" else {}
+    learner = LEARNERS[name](tiny.config_of(name, changes), problem(shape=(9,)))
+    learner.begin_task(0)
+    sampling.keep_right_after(learner, tmp_path, 0)
+    assert sampling.keep_at_the_end(learner, tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_was_stopped_and_resumed_has_the_same_samples(tmp_path):
+    whole, stopped = new_folder(tmp_path / "whole"), new_folder(tmp_path / "stopped")
+    record = execute(config(), 0, whole, PLACE)
+    assert len(record.drift) == 2
+    assert RunRecord.read(whole).drift == record.drift
+    names = [f"task-0{task}-{moment}.png" for task in (1, 2) for moment in ("at-the-end", "right-after")]
+    assert list(files(whole)) == ["sheet.png", *names]
+    for stop in (
+        2,
+        5,
+        6,
+        100,
+    ):  # within the first task, within the second (after its samples were lost), before the last
+        calls = itertools.count(1)
+        if stop == 6:
+            samples.path_of(stopped, 0, Moment.RIGHT_AFTER).unlink()
+        steps = stop
+        try:
+            execute(config(), 0, stopped, PLACE, should_stop=lambda calls=calls, steps=steps: next(calls) >= steps)
+        except Stopped:
+            assert stop < 100
+    assert files(stopped) == files(whole)

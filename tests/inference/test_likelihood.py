@@ -1,0 +1,146 @@
+"""Tasks inferred by likelihood: scores, the vote against every task, and the falling learning rate."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from mnemon.benchmarks.scenario import Scenario
+from mnemon.errors import UsageError
+from mnemon.hypernet import HypernetConfig
+from mnemon.inference import likelihood
+from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
+from mnemon.learners.hypernet_lik import HypernetLIK
+from mnemon.problem import Batch
+from mnemon.regularizers.protected import NewEmbedding, PenaltyForm
+
+LINEAR = HypernetConfig(form="full", hidden=(), embedding_size=2)
+SMALL = HypernetConfig(hidden=(8,), embedding_size=4, chunk=40, chunk_embedding_size=3)
+
+
+@pytest.fixture
+def learn(problem):
+    """Learn three tasks whose inputs are bright in different thirds of nine pixels."""
+
+    def make(steps: int = 60, **settings) -> HypernetLIK:
+        density = DensityConfig(
+            **{
+                "encoder": (8,), "decoder": (8,), "latent": 2, "samples": 4, "clip": 50.0, "beta": 1.0,
+                "new_embedding": NewEmbedding.APART, "hypernet": LINEAR, **settings,
+            }
+        )  # fmt: skip
+        made = problem(shape=(9,), scenario=Scenario.CL3, lr=0.02)
+        learner = HypernetLIK(HypernetLIK.Config(hypernet=SMALL, density=density), made)
+        for task in range(3):
+            learner.begin_task(task)
+            for step in range(steps):
+                learner.train_step(batch_of(task, step / steps))
+            inputs = batch_of(task, 0.0)
+            learner.inference.finish_learning(_Examples(inputs))
+            learner.inference.memory.finish_learning(_Examples(inputs))
+        return learner
+
+    return make
+
+
+class _Examples:
+    """As much of a set of examples as is needed here."""
+
+    def __init__(self, batch: Batch):
+        self.inputs, self.targets = batch.inputs, batch.targets
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def batch(self, index):
+        return self.inputs[index], self.targets[index]
+
+
+def batch_of(task: int, progress: float) -> Batch:
+    """Two classes: the task's third of the pixels is bright on the left or on the right."""
+    targets = torch.randint(2, (32,))
+    inputs = 0.1 * torch.rand(32, 9)
+    inputs[:, 3 * task + 1] = 1
+    inputs[torch.arange(32), 3 * task + 2 * targets] = 1
+    return Batch(task, inputs, targets, progress=progress)
+
+
+def no_logits(task_id: int):
+    raise AssertionError("likelihood needs no logits")
+
+
+def test_it_tells_tasks_apart_and_forgets_none(learn):
+    inference = learn().inference
+    for task in range(3):
+        scores = inference.scores(batch_of(task, 0.0).inputs, no_logits)
+        assert scores.shape == (32, 3)
+        assert (scores.argmax(1) == task).double().mean() > 0.9
+
+
+def test_what_no_task_has_seen_is_unknown(learn):
+    learner = learn()
+    strange = torch.tensor([[0.0, 1.0, 0.0] * 3, [1.0] * 9])
+    assert learner.unknown(strange).tolist() == [True, True]
+    known = [learner.unknown(batch_of(task, 0.0).inputs) for task in range(3)]
+    assert torch.cat(known).double().mean() < 0.1
+
+
+def test_a_score_does_not_depend_on_the_company(learn, monkeypatch):
+    inference, inputs = learn(steps=3).inference, batch_of(1, 0.0).inputs
+    together = inference.scores(inputs, no_logits)
+    torch.testing.assert_close(inference.scores(inputs[5:6], no_logits), together[5:6])
+    monkeypatch.setattr(likelihood, "AT_ONCE", 7)
+    torch.testing.assert_close(inference.scores(inputs, no_logits), together)
+
+
+def test_a_task_is_as_likely_as_its_classes_together(learn):
+    inference, inputs = learn(steps=3).inference, batch_of(0, 0.0).inputs
+    noise = torch.randn(4, 1, 2, generator=torch.Generator().manual_seed(0))
+    weights = inference.memory.weights(2)
+    hot = torch.eye(2)
+    each = [inference.memory.target(weights, inputs, hot[c].expand(32, -1), noise).exp() for c in range(2)]
+    wanted = ((each[0] + each[1]) / 2).log()
+    torch.testing.assert_close(inference.scores(inputs, no_logits)[:, 2], wanted)
+
+
+@pytest.mark.parametrize(("anneal", "wanted"), [(True, 0.01), (False, 0.02)])
+def test_the_rate_falls_along_a_cosine(anneal, wanted, learn):
+    learner = learn(steps=1, anneal=anneal)
+    learner.inference.n_begun = 3
+    learner.inference.memory.start_learning()
+    learner.inference.memory.derive()
+    learner.inference.train_step(batch_of(2, 0.5))
+    for optimizer in learner.inference.memory.optimizers.values():
+        assert math.isclose(optimizer.param_groups[0]["lr"], wanted)
+
+
+def test_settings_that_make_no_density_are_refused():
+    with pytest.raises(UsageError, match=r"density\.samples must be at least 1, not 0\."):
+        DensityConfig(samples=0)
+    with pytest.raises(UsageError, match=r"density\.decoder must hold widths of at least 1, not \[0\]\."):
+        DensityConfig(decoder=(0,))
+    with pytest.raises(UsageError, match="a weighted one is for classifiers"):
+        DensityConfig(penalty=PenaltyForm.WEIGHTED)
+
+
+def test_in_cl1_there_is_nothing_to_infer(problem):
+    with pytest.raises(UsageError, match=r"In cl1 the task is told and nothing is left to infer: .*=hypernet\."):
+        HypernetLIK(HypernetLIK.Config(hypernet=SMALL), problem())
+
+
+def test_more_tasks_than_corners_are_refused(problem):
+    config = DensityConfig(encoder=(3,), decoder=(3,), latent=2, new_embedding=NewEmbedding.APART, hypernet=LINEAR)
+    inference = LikelihoodInference(config, problem(n_tasks=4, shape=(9,), scenario=Scenario.CL3))
+    for _ in range(3):
+        inference.memory.add_task()
+    with pytest.raises(UsageError, match="apart has room for 3 tasks with embedding_size = 2"):
+        inference.memory.add_task()
+
+
+def test_corners_with_a_one_are_orthogonal(double):
+    from mnemon.hypernet.init import simplex_corner
+
+    corners = torch.stack([torch.cat([simplex_corner(4, i), torch.ones(1)]) for i in range(5)])
+    torch.testing.assert_close(corners @ corners.T, 5 * torch.eye(5))
