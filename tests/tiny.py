@@ -47,11 +47,11 @@ def values_of(name: str) -> dict[str, Any]:
 
 def config_of(name: str, changes: Mapping[str, Any] | None = None) -> Any:
     """The config of a tiny learner, with some settings changed."""
-    schema, table = LEARNERS[name].Config, {}
-    paths = paths_of(name)
+    schema, table = LEARNERS[name].Config, {"method": {}}
+    paths = [f"method.{path}" for path in paths_of(name)]
     for path, value in {**values_of(name), **(changes or {})}.items():
-        settings.apply_override(table, path, value, paths)
-    return settings.build(schema, table, "method")
+        settings.apply_override(table, f"method.{path}", value, paths)
+    return settings.build(schema, table["method"], "method")
 
 
 def words_of(name: str) -> list[str]:
@@ -66,7 +66,8 @@ def scenarios_of(name: str, problem: Problem) -> list[Scenario]:
         try:
             LEARNERS[name](config_of(name), _in(problem, scenario))
         except UsageError as refusal:
-            assert scenario.value in str(refusal), "a learner that refuses a scenario names it"
+            if scenario.value not in str(refusal):  # not a refusal of the scenario, then
+                raise
         else:
             found.append(scenario)
     return found

@@ -87,16 +87,8 @@ def test_a_vae_keeps_an_embedding_for_every_task_but_the_last(name, n_tasks, tot
     row = TABLE[name]
     # The decoder's inputs are 100 latent numbers and a condition of 100; the encoder does not count here.
     config = ReplayConfig(encoder=(1,), decoder=row.hidden, latent=100, condition_size=100, hypernet=row.hypernet)
-    problem = Problem(
-        Kind.CLASSIFICATION,
-        n_tasks,
-        (row.outputs,),
-        2,
-        TargetConfig(hidden=(1,)),
-        OptimizerConfig(),
-        0.0,
-        Scenario.CL3,
-    )
+    target, pixels, scenario = TargetConfig(hidden=(1,)), (row.outputs,), Scenario.CL3
+    problem = Problem(Kind.CLASSIFICATION, n_tasks, pixels, 2, target, OptimizerConfig(), scenario=scenario)
     with torch.device("meta"):
         memory = VAE(config, problem).decoder.memory
         for _ in range(n_tasks):

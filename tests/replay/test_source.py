@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -128,7 +129,7 @@ def test_inputs_that_are_no_probabilities_are_refused(model, low, high, words, a
         ({"encoder": (5, 0)}, "replay.encoder must hold widths of at least 1, not [5, 0]."),
         ({"decoder": (-1,)}, "replay.decoder must hold widths of at least 1, not [-1]."),
         ({"dropout": 1.0}, "replay.dropout must be at least 0 and below 1, not 1.0."),
-        ({"beta": -1.0}, "beta must be a finite number of at least 0, not -1.0."),
+        ({"beta": -1.0}, "replay.beta must be a finite number of at least 0, not -1.0."),
         (
             {"penalty": PenaltyForm.WEIGHTED},
             "replay.penalty must be exact or plain: a weighted one is for classifiers.",
@@ -150,7 +151,7 @@ def test_while_a_task_is_learned_samples_are_as_they_were_before_it(model, beta,
     for task in (1, 2):
         before = images(learner, task)
         moments = [(task, 0), (task, 1), (task, 3)]
-        for start, stop in zip(moments, moments[1:], strict=False):
+        for start, stop in itertools.pairwise(moments):
             learn(learner, start, stop)
             assert torch.equal(images(learner, task), before)
         restored = alone(model=model, beta=beta, learn_last=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tiny
 import torch
 
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import RunConfig, build_learner, resolve
 from mnemon.training.trainer import Trainer
-from tests.tiny import words_of
 
 SMALL = ("steps=12", "target.hidden=[6]", "batch_size=8", "log_every=5")
 
@@ -35,7 +35,7 @@ def make_trainer(stream):
 
     def make(*words: str, method="hypernet", seed: int = 0, folder: Path | None = None, **more) -> Trainer:
         told = "cl3" if method in ("hypernet-tir", "hypernet-lik") else "cl1"  # these have nothing to do in cl1
-        own = (*words_of(method), f"scenario={told}")
+        own = (*tiny.words_of(method), f"scenario={told}")
         config: RunConfig = resolve(load_preset("split-digits"), (f"method={method}", *own, *SMALL, *words))
         learner = build_learner(config, stream, seed)
         return Trainer(learner, stream, config.training, seed, folder, config.plain(), **more)

@@ -75,6 +75,11 @@ class AbstractLearner(Part, ABC):
         return False
 
     @property
+    def judged_together(self) -> int:
+        """Inputs in a row that `answer` takes for one task."""
+        return 1
+
+    @property
     def replay(self) -> AbstractReplay | None:
         """What draws inputs of earlier tasks again, if the method has such a model."""
         return None

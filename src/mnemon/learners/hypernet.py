@@ -72,6 +72,10 @@ class HypernetLearner(AbstractLearner):
         self.cuts_outputs = self.memory.target.can_cut_outputs(torch.ones(2, *problem.input_shape))
         self.inference = self._make_inference()
 
+    @property
+    def judged_together(self) -> int:
+        return self.config.vote
+
     def _make_inference(self) -> AbstractInference:
         if self.problem.scenario is not Scenario.CL1 and self.problem.outputs_per_task < 2:
             raise UsageError(

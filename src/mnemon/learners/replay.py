@@ -37,6 +37,8 @@ class Shares(str, Enum):
 class ReplayLearner(AbstractLearner):
     """One network for all tasks, on real data of the present and replayed data of earlier ones."""
 
+    answers_unseen = True
+
     @dataclass(frozen=True)
     class Config:
         """Settings of the method."""

@@ -29,8 +29,10 @@ class Score(NamedTuple):
 def evaluate(learner: AbstractLearner, task: Task, task_id: int) -> Score:
     """Return the score on a task's test set."""
     value = inferred = 0.0
-    for start in range(0, len(task.test), BATCH):
-        inputs, targets = task.test.batch(slice(start, start + BATCH))
+    group = learner.judged_together
+    at_once = max(1, BATCH // group) * group  # a group that is judged together stays together
+    for start in range(0, len(task.test), at_once):
+        inputs, targets = task.test.batch(slice(start, start + at_once))
         one, other = _score(learner, inputs, targets, task_id)
         value, inferred = value + one, inferred + other
     return Score(value / len(task.test), inferred / len(task.test))
