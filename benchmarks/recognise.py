@@ -46,9 +46,8 @@ def main(folder: Path) -> int:
         if task_id >= learner.replay.n_ready:
             continue
         drawn = classifier(learner.replay.sample(SAMPLES, [task_id]).inputs).argmax(1) == task_id
-        print(
-            f"class {task.name}: {drawn.double().mean():7.2%} of samples, {real.double().mean():7.2%} of real test images"
-        )
+        shares = f"{drawn.double().mean():7.2%} of samples, {real.double().mean():7.2%} of real test images"
+        print(f"class {task.name}: {shares}", flush=True)
     return 0
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from mnemon.experiments.preset import all_presets
 from mnemon.training.checkpoint import FILE
 
-METHODS = "hypernet, finetuned-target, from-scratch, joint."
+METHODS = "hypernet, hypernet-tir, hypernet-lik, replay, finetuned-target, from-scratch, joint."
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest_and_all(refused):
