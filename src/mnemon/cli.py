@@ -82,7 +82,8 @@ def run(
     preset
         Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
     set_
-        Change a setting: name=value, as often as you like. `mnemon settings` lists them.
+        Change a setting: name=value, as often as you like. `mnemon settings` lists them. The end of a name is enough:
+        beta is method.beta, replay.beta is method.replay.beta.
     seeds
         Number of runs, with the seeds that follow on the first one; they run in parallel processes.
     seed

@@ -89,7 +89,10 @@ def parse_override(word: str) -> tuple[str, Any]:
 
 
 def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequence[str], of: str = "") -> None:
-    """Set one value in nested tables; `name` may be any ending of a dotted path that fits only one setting."""
+    """Set one value in nested tables; `name` may be any ending of a dotted path.
+
+    It must fit only one setting, or one that is further out than all others of its section.
+    """
     matches = [path for path in paths if path == name or path.endswith(f".{name}")]
     if not matches:
         endings = [*paths, *(path.rpartition(".")[2] for path in paths)]

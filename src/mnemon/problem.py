@@ -44,7 +44,7 @@ class Problem:
                 f"With one class per task nothing is to be told apart in {self.scenario.value}: take scenario=cl3."
             )
         most = 1 - 1 / self.outputs_per_task
-        if self.label_smoothing > most:
+        if self.label_smoothing > most > 0:
             raise UsageError(
                 f"training.label_smoothing must be at most {most:.4g} with {self.outputs_per_task} classes, "
                 f"not {self.label_smoothing}."
@@ -98,3 +98,11 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+
+def pixels_of(inputs: Tensor) -> Tensor:
+    """Return images as vectors, refusing values that are no grey values."""
+    low, high = float(inputs.min()), float(inputs.max())
+    if not (low >= 0 and high <= 1):
+        raise UsageError(f"Images must have values from 0 to 1; these run from {low:.4g} to {high:.4g}: scale them.")
+    return inputs.flatten(1)

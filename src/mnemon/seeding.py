@@ -26,6 +26,6 @@ def seed_all(seed: int, device: torch.device) -> None:
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
+        torch.cuda.manual_seed_all(seed)  # not manual_seed, which seeds the current device: it may be another one
     elif device.type == "mps":
         torch.mps.manual_seed(seed)

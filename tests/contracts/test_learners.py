@@ -23,7 +23,6 @@ from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Problem
 from mnemon.regularizers.protected import Protected
-from mnemon.replay.source import AbstractGenerator
 from mnemon.seeding import seed_all
 
 CPU = torch.device("cpu")
@@ -252,12 +251,8 @@ def test_what_is_counted_is_what_is_kept_after_the_last_task(make, train):
     assert learner.counts() == counts, "the counts do not depend on how far it is"
     assert counts.target > 0
     assert counts.n_tasks == 3
-    # Of the last task nothing is kept for replay, unless it is asked for; the counts are of any further task.
-    replay = learner.replay
-    unlearned = 3 - replay.n_ready if isinstance(replay, AbstractGenerator) else 0
-    spared = unlearned * replay.numel_per_task if unlearned else 0
     kept = sum(tensor.numel() for tensor in put_away(learner).values())
-    assert counts.learned + 3 * counts.per_task - spared == kept
+    assert counts.learned + 3 * counts.per_task - counts.spared == kept
 
 
 def test_it_predicts_the_outputs_of_one_task_and_does_not_change_by_it(make, train, picture_batch):

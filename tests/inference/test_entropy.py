@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mnemon.benchmarks.scenario import Outputs, Scenario
 from mnemon.errors import UsageError
+from mnemon.inference import answer
 from mnemon.inference.answer import answer_by_task
 from mnemon.inference.base import AbstractInference, vote
 from mnemon.inference.entropy import EntropyInference, entropies, entropy
@@ -82,15 +83,15 @@ def test_tasks_of_different_class_counts_are_compared_by_their_share_of_the_most
 
 
 def test_a_task_of_one_class_is_refused():
-    message = "A task of one class has no entropy: infer tasks in another way, or take more classes per task."
+    message = "A task of one class has no entropy: take method.name=replay, or more classes per task."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         entropies([torch.zeros(4, 2), torch.zeros(4, 1)])
 
 
-def test_the_surest_of_the_tasks_begun_has_the_largest_score():
+def test_the_surest_of_the_tasks_begun_has_the_largest_score(problem):
     answers = [torch.tensor([[0.0, 0.1]]), torch.tensor([[0.0, 1e30]]), torch.tensor([[0.0, 3.0]])]
     asked = []
-    inference = EntropyInference()
+    inference = EntropyInference(problem())
     inference.n_begun = 3
     scores = inference.scores(torch.zeros(1, 4), lambda task: asked.append(task) or answers[task])
     assert scores.argsort(1, descending=True).tolist() == [[1, 2, 0]]
@@ -166,3 +167,20 @@ def test_each_tasks_network_is_run_once_on_all_inputs_if_the_inference_asks():
         runs.clear()
         answer_by_task(Told(*scores, asks=asks), torch.ones(3, 1), predict, Outputs(Scenario.CL3, 2, 2))
         assert runs == wanted
+
+
+def test_inputs_that_vote_together_are_asked_together(problem, monkeypatch):
+    monkeypatch.setattr(answer, "AT_ONCE", 5)
+    sizes = []
+
+    class Scores(AbstractInference):
+        def scores(self, inputs, ask):
+            sizes.append(len(inputs))
+            return inputs[:, :2]
+
+    inputs = torch.rand(12, 3)
+    for group, wanted in ((1, [5, 5, 2]), (2, [4, 4, 4]), (7, [7, 5])):
+        sizes.clear()
+        _, task = answer.answer_by_task(Scores(), inputs, lambda x, t: x, problem().outputs, group)
+        assert sizes == wanted
+        assert torch.equal(task, vote(inputs[:, :2], group).argmax(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -132,11 +133,9 @@ def test_in_cl1_there_is_nothing_to_infer(problem):
 
 def test_more_tasks_than_corners_are_refused(problem):
     config = DensityConfig(encoder=(3,), decoder=(3,), latent=2, new_embedding=NewEmbedding.APART, hypernet=LINEAR)
-    inference = LikelihoodInference(config, problem(n_tasks=4, shape=(9,), scenario=Scenario.CL3))
-    for _ in range(3):
-        inference.memory.add_task()
-    with pytest.raises(UsageError, match="apart has room for 3 tasks with embedding_size = 2"):
-        inference.memory.add_task()
+    message = "density.hypernet.embedding_size must be at least 3 for 4 embeddings that start apart, not 2."
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        LikelihoodInference(config, problem(n_tasks=4, shape=(9,), scenario=Scenario.CL3))
 
 
 def test_corners_with_a_one_are_orthogonal(double):

@@ -45,9 +45,9 @@ def encoded(encoder, pixels: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]
 def test_the_loss_of_the_vae_equals_a_slow_twin(condition, alone, learn, picture_batch):
     learner = learn(alone(condition=condition), (0, 0), (1, 2))
     vae, batch = learner.replay, picture_batch(1, 2)
-    mean, log_variance, latent = encoded(vae.encoder, batch.inputs, seed=8)
-    memory = vae.decoder.memory
-    inputs = torch.cat([latent, vae.decoder.conditions[1].expand(16, -1)], dim=1)
+    mean, log_variance, latent = encoded(vae.partner, batch.inputs, seed=8)
+    memory = vae.generator.memory
+    inputs = torch.cat([latent, vae.generator.conditions[1].expand(16, -1)], dim=1)
     with torch.no_grad():
         logits = memory.target(memory.weights(1), inputs)
     torch.manual_seed(8)
@@ -61,11 +61,11 @@ def test_the_vae_descends_both_terms(alone, learn, picture_batch):
     learner = learn(alone({"name": "sgd", "lr": 0.1}), (0, 0), (1, 0))
     learner.begin_task(1)
     vae, pixels = learner.replay, picture_batch(1, 0).inputs
-    parameters = [*vae.encoder.parameters(), vae.decoder.memory.embeddings[1]]
+    parameters = [*vae.partner.parameters(), vae.generator.memory.embeddings[1]]
     torch.manual_seed(8)
-    out = vae.encoder(pixels)
+    out = vae.partner(pixels)
     mean, log_variance = out[:, :3], out[:, 3:]
-    logits = vae.decoder.present(mean + torch.randn(16, 3) * (log_variance / 2).exp())
+    logits = vae.generator.present(mean + torch.randn(16, 3) * (log_variance / 2).exp())
     reconstruction = -(pixels * logits.sigmoid().log() + (1 - pixels) * (1 - logits.sigmoid()).log()).mean()
     divergence = 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(1).mean()
     gradients = torch.autograd.grad(reconstruction + divergence / 9, parameters)
@@ -110,14 +110,14 @@ def test_the_losses_of_the_gan_are_those_of_the_formula(alone, learn, picture_ba
     with torch.no_grad():
         inputs = torch.cat([noise, gan.generator.conditions[1].expand(16, -1)], dim=1)
         fake = gan.generator.memory.target(gan.generator.memory.weights(1), inputs).tanh()
-        of_real, of_fake = gan.discriminator(2 * batch.inputs - 1), gan.discriminator(fake)
+        of_real, of_fake = gan.partner(2 * batch.inputs - 1), gan.partner(fake)
     torch.manual_seed(8)
     terms = learner.train_step(batch)
     real_part = sum((d - 1) ** 2 for d in of_real[:, 0].tolist()) / 16
     fake_part = sum((d + 1) ** 2 for d in of_fake[:, 0].tolist()) / 16
     assert terms["discriminator_loss"].item() == pytest.approx((real_part + fake_part) / 2, rel=1e-10)
     with torch.no_grad():
-        then = gan.discriminator(fake)[:, 0].tolist()  # the generator answers the discriminator after its step
+        then = gan.partner(fake)[:, 0].tolist()  # the generator answers the discriminator after its step
     assert terms["generator_loss"].item() == pytest.approx(sum(d * d for d in then) / 32, rel=1e-10)
 
 
@@ -134,8 +134,8 @@ def test_the_discriminator_leaves_units_out_only_while_it_learns(alone):
     assert rates == [0.4]
 
 
-@pytest.mark.parametrize(("model", "free"), [(ReplayModel.VAE, "encoder"), (ReplayModel.GAN, "discriminator")])
-def test_the_penalty_holds_the_hypernetwork_of_the_decoder_alone(model, free, alone, learn):
+@pytest.mark.parametrize("model", [ReplayModel.VAE, ReplayModel.GAN])
+def test_the_penalty_holds_the_hypernetwork_of_the_decoder_alone(model, alone, learn):
     states = {}
     # A first step has no drift: only a lookahead sees one.
     for beta in (0.0, 10.0):
@@ -146,11 +146,11 @@ def test_the_penalty_holds_the_hypernetwork_of_the_decoder_alone(model, free, al
     moved = {name for name in moved if "snapshot" not in name}
     assert moved, "the penalty has an effect"
     assert all(".hypernet." in name for name in moved)
-    assert any(name.startswith(free) for name in states[0.0])
+    assert any(name.startswith("partner") for name in states[0.0])
 
 
 def test_a_decoder_is_told_its_task_in_three_ways(alone):
-    by = {condition: alone(condition=condition).replay.decoder.conditions for condition in Condition}
+    by = {condition: alone(condition=condition).replay.generator.conditions for condition in Condition}
     assert by[Condition.NOISE].shape == (2, 2)
     assert not torch.equal(by[Condition.NOISE][0], by[Condition.NOISE][1])
     assert torch.equal(by[Condition.ONE_HOT], torch.eye(2))
@@ -161,7 +161,7 @@ def test_the_condition_reaches_the_decoder(alone, learn):
     learner = learn(alone(), (0, 0), (1, 0))
     noise = torch.randn(4, 3)
     before = learner.replay.decode(0, noise)
-    learner.replay.decoder.conditions[1] += 1
+    learner.replay.generator.conditions[1] += 1
     assert torch.equal(learner.replay.decode(0, noise), before), "that of another task does not"
-    learner.replay.decoder.conditions[0] += 1
+    learner.replay.generator.conditions[0] += 1
     assert not torch.equal(learner.replay.decode(0, noise), before)

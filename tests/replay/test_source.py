@@ -34,8 +34,9 @@ def same(one: dict, other: dict) -> bool:
 
 def images(learner, n_tasks: int = 1) -> torch.Tensor:
     """What it draws of the first tasks, always from the same noise."""
-    noise = torch.randn(20, 3, generator=torch.Generator().manual_seed(6))
-    return torch.stack([learner.replay.decode(task, noise) for task in range(n_tasks)])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(6)
+        return torch.stack([learner.replay.sample(20, [task]).inputs for task in range(n_tasks)])
 
 
 def test_there_are_four_replay_models():
@@ -96,7 +97,7 @@ def test_before_a_task_was_learned_there_is_nothing_to_replay(model, moment, alo
 def test_a_task_that_was_not_learned_is_named(model, alone, learn):
     learner = learn(alone(model=model), (0, 0), (1, 2))
     for task in (1, 7, -1):
-        with refused(f"Task {task + 1} cannot be replayed: 1 tasks were learned so far."):
+        with refused(f"Task {task + 1} cannot be replayed: tasks learned so far: 1."):
             learner.replay.sample(4, [0, task])
 
 
@@ -108,16 +109,14 @@ def test_a_sample_of_no_task_is_refused(model, alone, learn):
 
 
 @pytest.mark.parametrize("model", GENERATORS)
-@pytest.mark.parametrize(("low", "high", "words"), [(-0.5, 1.0, "-0.5 to 1"), (0.0, 1.25, "0 to 1.25")])
+@pytest.mark.parametrize(
+    ("low", "high", "words"), [(-0.5, 1.0, "-0.5 to 1"), (0.0, 1.25, "0 to 1.25"), (0.0, torch.nan, "nan to nan")]
+)
 def test_inputs_that_are_no_probabilities_are_refused(model, low, high, words, alone):
     learner = alone(model=model)
     learner.begin_task(0)
     inputs = torch.linspace(low, high, 18).view(2, 9)
-    message = (
-        f"A Bernoulli decoder needs inputs from 0 to 1; these run from {words}: "
-        "scale them, or take a method without replay."
-    )
-    with refused(message):
+    with refused(f"Images must have values from 0 to 1; these run from {words}: scale them."):
         learner.train_step(Batch(0, inputs, torch.zeros(2, dtype=torch.long)))
 
 
@@ -225,9 +224,24 @@ def test_real_data_hand_on_what_came(alone, learn, picture_batch):
     learner.begin_task(2)
     batch = picture_batch(2, 5)
     assert learner.train_step(batch) == {}
-    inputs, tasks = learner.replay.sample(5, range(2))
-    assert torch.equal(inputs, torch.cat([batch.past[0].inputs[:3], batch.past[1].inputs[:2]]))
-    assert tasks.tolist() == [0, 0, 0, 1, 1]
+    inputs, tasks = learner.replay.sample(6, range(2))
+    assert torch.equal(inputs, torch.cat([batch.past[0].inputs[:3], batch.past[1].inputs[:3]]))
+    assert tasks.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("model", [*PROTECTED, ReplayModel.REAL])
+def test_what_does_not_divide_evenly_goes_to_any_task(model, alone, learn, picture_batch):
+    learner = learn(alone(model=model), (0, 0), (2, 0))
+    learner.begin_task(2)
+    learner.train_step(picture_batch(2, 0))
+    drawn = [tuple(sorted(learner.replay.sample(3, range(2)).tasks.tolist())) for _ in range(20)]
+    assert set(drawn) == {(0, 0, 1), (0, 1, 1)}
+
+
+def test_at_least_one_sample_is_asked_for(alone, learn):
+    learner = learn(alone(), (0, 0), (1, 0))
+    with refused("Ask for at least one sample, not 0."):
+        learner.replay.sample(0, [0])
 
 
 def test_more_real_data_than_came_are_refused(alone, picture_batch):
@@ -235,4 +249,4 @@ def test_more_real_data_than_came_are_refused(alone, picture_batch):
     learner.begin_task(2)
     learner.train_step(picture_batch(2, 0))
     with refused("A batch holds 16 examples of task 1; 17 are asked for."):
-        learner.replay.sample(33, range(2))
+        learner.replay.sample(34, range(2))

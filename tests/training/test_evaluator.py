@@ -100,7 +100,7 @@ def test_the_score_does_not_depend_on_how_many_are_answered_at_once(scenario, sc
     monkeypatch.setattr(evaluator, "BATCH", 3)
     learner = scripted(scenario)
     assert evaluate(learner, task, 1) == pytest.approx(whole, nan_ok=True)
-    assert learner.sizes == ([] if scenario is CL1 else [3, 1])
+    assert learner.sizes == ([] if scenario is CL1 else [4]), "how much it answers at once is its own affair"
 
 
 def measured(row) -> list[bool]:
@@ -126,12 +126,3 @@ def test_a_single_task_may_be_measured(scenario, scripted):
     row = evaluate_all(scripted(scenario), stream_of(SAID, TRUTH), only=1)
     assert measured(row) == [False, True, False]
     assert [math.isnan(score.inferred) for score in row] == [True, scenario is CL1, True]
-
-
-@pytest.mark.parametrize(("together", "sizes"), [(1, [5, 5, 2]), (2, [4, 4, 4]), (7, [7, 5])])
-def test_inputs_that_are_judged_together_are_asked_together(together, sizes, scripted, monkeypatch):
-    monkeypatch.setattr(evaluator, "BATCH", 5)
-    monkeypatch.setattr(Scripted, "judged_together", together)
-    learner = scripted(CL3)
-    evaluate(learner, stream_of(SAID * 3, TRUTH * 3).tasks[1], 1)
-    assert learner.sizes == sizes

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import torch
 
 from mnemon.learners.base import AbstractLearner
-from mnemon.replay.source import AbstractGenerator
+from mnemon.replay.generator import AbstractGenerator
 from mnemon.results import samples
 from mnemon.results.samples import Moment
 from mnemon.seeding import generator
@@ -25,7 +26,8 @@ def keep_at_the_end(learner: AbstractLearner, folder: Path) -> list[float]:
     for task_id in range(n_ready):
         _draw(learner, folder, task_id, Moment.AT_THE_END)
     samples.write_sheet(folder)
-    return [samples.drift(folder, task_id) for task_id in samples.tasks_at_both_moments(folder)]
+    there = samples.tasks_at_both_moments(folder)
+    return [samples.drift(folder, task_id) if task_id in there else math.nan for task_id in range(n_ready)]
 
 
 def _draw(learner: AbstractLearner, folder: Path, task_id: int, moment: Moment) -> None:

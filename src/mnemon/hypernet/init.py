@@ -63,9 +63,11 @@ def simplex_corner(size: int, i: int) -> Tensor:
 
     With a 1 appended they are orthogonal: a linear hypernetwork can give each of them any weights.
     """
-    corners = torch.eye(size + 1) - 1 / (size + 1)  # they span all but the direction (1, ..., 1)
-    basis = torch.linalg.svd(corners)[2][:size]
-    return (corners @ basis.T * math.sqrt(size + 1))[i]
+    if i == size:
+        return torch.ones(size)
+    corner = torch.full((size,), -(math.sqrt(size + 1) + 1) / size)
+    corner[i] += math.sqrt(size + 1)
+    return corner
 
 
 def wanted_variance(slot: Slot, module: nn.Module) -> float | None:

@@ -1,4 +1,4 @@
-"""From a task's score to an answer: the likeliest task's network speaks for each input."""
+"""From outputs and scores to an answer, where nobody says which task it is."""
 
 from __future__ import annotations
 
@@ -10,18 +10,34 @@ from torch import Tensor
 from mnemon.benchmarks.scenario import Outputs
 from mnemon.inference.base import AbstractInference, vote
 
+AT_ONCE = 2500
+"""Inputs answered at once: enough to be quick, few enough for the outputs of all tasks to fit into memory."""
+
+Predict = Callable[[Tensor, int], Tensor]
+"""The logits of a task's own head for some inputs."""
+
+
+def answer_by_network(logits: Tensor, outputs: Outputs, n_begun: int) -> tuple[Tensor, Tensor | None]:
+    """Return the chosen output and its task, from all outputs of one network for all tasks."""
+    place = logits[:, slice(*outputs.seen(n_begun))].argmax(1)
+    return place, outputs.task_of(place)
+
 
 def answer_by_task(
-    inference: AbstractInference,
-    inputs: Tensor,
-    predict: Callable[[Tensor, int], Tensor],
-    outputs: Outputs,
-    group: int = 1,
+    inference: AbstractInference, inputs: Tensor, predict: Predict, outputs: Outputs, group: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Return the chosen output among all outputs, and the inferred task, of each input.
 
-    `predict` gives the logits of a task's own head; `group` inputs in a row have one vote together.
+    The likeliest task's network speaks for each input; `group` inputs in a row have one vote together.
     """
+    at_once = max(1, AT_ONCE // group) * group  # whole groups
+    answers = [_answer(inference, part, predict, outputs, group) for part in inputs.split(at_once)]
+    return torch.cat([place for place, _ in answers]), torch.cat([task for _, task in answers])
+
+
+def _answer(
+    inference: AbstractInference, inputs: Tensor, predict: Predict, outputs: Outputs, group: int
+) -> tuple[Tensor, Tensor]:
     asked: dict[int, Tensor] = {}
 
     def ask(task_id: int) -> Tensor:

@@ -13,8 +13,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from mnemon.benchmarks.task import Kind
 from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference, Ask
+from mnemon.problem import Problem
+
+ONE_CLASS = "A task of one class has no entropy: take method.name=replay, or more classes per task."
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -28,9 +32,7 @@ def entropies(logits: Sequence[Tensor]) -> Tensor:
     """Return the entropy [n, tasks] of each task's answers, as a share of the largest if class counts differ."""
     counts = [answers.shape[1] for answers in logits]
     if min(counts) < 2:
-        raise UsageError(
-            "A task of one class has no entropy: infer tasks in another way, or take more classes per task."
-        )
+        raise UsageError(ONE_CLASS)
     found = torch.stack([entropy(answers) for answers in logits], dim=1)
     if len(set(counts)) > 1:
         found = found / torch.tensor([math.log(count) for count in counts]).to(found)
@@ -39,6 +41,11 @@ def entropies(logits: Sequence[Tensor]) -> Tensor:
 
 class EntropyInference(AbstractInference):
     """Takes the task whose own network is surest; nothing is learned for it."""
+
+    def __init__(self, problem: Problem):
+        super().__init__()
+        if problem.kind is Kind.CLASSIFICATION and problem.outputs_per_task < 2:
+            raise UsageError(ONE_CLASS)
 
     def scores(self, inputs: Tensor, ask: Ask) -> Tensor:
         return -entropies([ask(task_id) for task_id in range(self.n_begun)])

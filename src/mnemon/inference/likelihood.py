@@ -21,9 +21,8 @@ from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference, Ask
 from mnemon.models.vae import DensityVAE
-from mnemon.problem import Batch, Problem, Terms
+from mnemon.problem import Batch, Problem, Terms, pixels_of
 from mnemon.regularizers.protected import PenaltyForm, Protected, Protection
-from mnemon.replay.vae import pixels_of
 
 AT_ONCE = 500
 """Inputs scored at once: samples x inputs x pixels have to fit into memory."""
@@ -70,7 +69,7 @@ class LikelihoodInference(AbstractInference):
         self.config, self.n_classes = config, problem.outputs_per_task
         self._lr = problem.optimizer.lr
         module = DensityVAE(problem.n_inputs, self.n_classes, config.encoder, config.decoder, config.latent)
-        self.memory = Protected(module, config, problem.optimizer)
+        self.memory = Protected(module, config, problem.optimizer, capacity=problem.n_tasks)
         self.register_buffer("floors", torch.full((problem.n_tasks,), torch.finfo(torch.float32).min))
 
     def train_step(self, batch: Batch) -> Terms:

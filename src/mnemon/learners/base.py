@@ -27,11 +27,18 @@ class Counts:
     target: int
     """Weights of the target network."""
     n_tasks: int
+    spared: int = 0
+    """Numbers that the last task does not add, since nobody replays it."""
 
     @property
     def compression(self) -> float:
         """Everything that is kept after the last task, relative to one target network."""
-        return (self.learned + self.n_tasks * self.per_task) / self.target
+        return (self.learned + self.n_tasks * self.per_task - self.spared) / self.target
+
+
+def spared(replay: AbstractReplay | None, n_tasks: int) -> int:
+    """Return the numbers that a replay model does not keep, of tasks that it does not learn."""
+    return 0 if replay is None else (n_tasks - replay.n_kept) * replay.numel_per_task
 
 
 class Answer(NamedTuple):
@@ -73,11 +80,6 @@ class AbstractLearner(Part, ABC):
     def sees_past(self) -> bool:
         """Whether batches of earlier tasks' real data are handed to `train_step`: upper bounds only."""
         return False
-
-    @property
-    def judged_together(self) -> int:
-        """Inputs in a row that `answer` takes for one task."""
-        return 1
 
     @property
     def replay(self) -> AbstractReplay | None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mnemon.inference.answer import answer_by_task
+from mnemon.inference.answer import answer_by_network, answer_by_task
 from mnemon.inference.entropy import EntropyInference
 from mnemon.learners.base import AbstractLearner, Answer, Counts
-from mnemon.learners.replay import answer_by_network
 from mnemon.problem import Batch, Problem, Terms
 
 
@@ -60,7 +59,7 @@ class FinetunedTarget(_PlainLearner):
     @torch.no_grad()
     def answer(self, inputs: Tensor) -> Answer:
         self.network.eval()
-        return answer_by_network(self.problem, self.network(inputs), self.n_begun)
+        return Answer(*answer_by_network(self.network(inputs), self.problem.outputs, self.n_begun))
 
     def counts(self) -> Counts:
         size = sum(p.numel() for p in self.network.parameters())
@@ -85,7 +84,7 @@ class FromScratch(_PlainLearner):
     def __init__(self, config: _PlainLearner.Config, problem: Problem):
         super().__init__(config, problem)
         self.networks = nn.ModuleList()
-        self.inference = EntropyInference()
+        self.inference = EntropyInference(problem)
 
     def add_task(self) -> None:
         self.networks.append(self.problem.network(self.problem.outputs_per_task).to(self._place))
@@ -103,7 +102,7 @@ class FromScratch(_PlainLearner):
 
     @torch.no_grad()
     def answer(self, inputs: Tensor) -> Answer:
-        return Answer(*answer_by_task(self.inference, inputs, self.predict, self.problem.outputs, group=1))
+        return Answer(*answer_by_task(self.inference, inputs, self.predict, self.problem.outputs))
 
     def counts(self) -> Counts:
         with torch.device("meta"):

@@ -14,7 +14,7 @@ from mnemon.errors import UsageError
 from mnemon.inference.answer import answer_by_task
 from mnemon.inference.base import AbstractInference
 from mnemon.inference.entropy import EntropyInference
-from mnemon.learners.base import AbstractLearner, Answer, Counts
+from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.regularizers.fisher import diagonal_fisher
 from mnemon.regularizers.output import Range
@@ -66,22 +66,19 @@ class HypernetLearner(AbstractLearner):
         self._has_all_heads = config.heads is Heads.ALL and problem.scenario is not Scenario.CL2
         outputs = problem.outputs.total if self._has_all_heads else problem.outputs_per_task
         self.memory = Protected(
-            problem.network(outputs), config, problem.optimizer, config.generate, self._kept_ranges
+            problem.network(outputs),
+            config,
+            problem.optimizer,
+            config.generate,
+            self._kept_ranges,
+            problem.n_tasks,
         )
         # Computing only the task's own head saves a tenth of a step for 10 tasks and half of one for 250.
         self.cuts_outputs = self.memory.target.can_cut_outputs(torch.ones(2, *problem.input_shape))
         self.inference = self._make_inference()
 
-    @property
-    def judged_together(self) -> int:
-        return self.config.vote
-
     def _make_inference(self) -> AbstractInference:
-        if self.problem.scenario is not Scenario.CL1 and self.problem.outputs_per_task < 2:
-            raise UsageError(
-                "Entropy tells nothing of tasks of one class: take another method, or more classes per task."
-            )
-        return EntropyInference()
+        return EntropyInference(self.problem)
 
     def train_step(self, batch: Batch) -> Terms:
         task_loss = self.problem.loss(self._run(batch.inputs, batch.task_id, training=True), batch.targets)
@@ -146,4 +143,11 @@ class HypernetLearner(AbstractLearner):
             memory.numel_per_task + inference.numel_per_task,
             memory.target.size,
             self.problem.n_tasks,
+            spared(self.replay, self.problem.n_tasks),
         )
+
+
+def check_untold(problem: Problem) -> None:
+    """Refuse to infer tasks where they are told."""
+    if problem.scenario is Scenario.CL1:
+        raise UsageError("In cl1 the task is told and nothing is left to infer: take method.name=hypernet.")

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from mnemon.benchmarks.scenario import Scenario
-from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference
 from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
-from mnemon.learners.hypernet import HypernetLearner
+from mnemon.learners.hypernet import HypernetLearner, check_untold
 
 
 class HypernetLIK(HypernetLearner):
@@ -27,8 +25,7 @@ class HypernetLIK(HypernetLearner):
     config: Config
 
     def _make_inference(self) -> AbstractInference:
-        if self.problem.scenario is Scenario.CL1:
-            raise UsageError("In cl1 the task is told and nothing is left to infer: take method.name=hypernet.")
+        check_untold(self.problem)
         return LikelihoodInference(self.config.density, self.problem)
 
     @torch.no_grad()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mnemon.benchmarks.scenario import Scenario
 from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference
 from mnemon.inference.classifier import TaskClassifier
-from mnemon.learners.hypernet import HypernetLearner
+from mnemon.learners.hypernet import HypernetLearner, check_untold
 from mnemon.replay import ReplayConfig, ReplayModel, build_replay
 from mnemon.replay.source import AbstractReplay
 
@@ -34,8 +33,7 @@ class HypernetTIR(HypernetLearner):
     config: Config
 
     def _make_inference(self) -> AbstractInference:
-        if self.problem.scenario is Scenario.CL1:
-            raise UsageError("In cl1 the task is told and nothing is left to infer: take method.name=hypernet.")
+        check_untold(self.problem)
         return TaskClassifier(self.problem, build_replay(self.config.replay, self.problem))
 
     @property

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from mnemon.benchmarks.scenario import Range, Scenario
 from mnemon.benchmarks.task import Examples, Kind
 from mnemon.errors import UsageError
-from mnemon.learners.base import AbstractLearner, Answer, Counts
+from mnemon.inference.answer import answer_by_network
+from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
 from mnemon.models.init import xavier
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay import ReplayConfig, ReplayModel, build_replay
@@ -128,7 +129,7 @@ class ReplayLearner(AbstractLearner):
     @torch.no_grad()
     def answer(self, inputs: Tensor) -> Answer:
         self.network.eval()
-        return answer_by_network(self.problem, self.network(inputs), self.n_begun)
+        return Answer(*answer_by_network(self.network(inputs), self.problem.outputs, self.n_begun))
 
     def start_learning(self) -> None:
         self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
@@ -140,10 +141,5 @@ class ReplayLearner(AbstractLearner):
 
     def counts(self) -> Counts:
         size = sum(p.numel() for p in self.network.parameters())
-        return Counts(size + self._replay.count(), self._replay.numel_per_task, size, self.problem.n_tasks)
-
-
-def answer_by_network(problem: Problem, outputs: Tensor, n_begun: int) -> Answer:
-    """Return what one network for all tasks says, from all its outputs."""
-    place = outputs[:, slice(*problem.outputs.seen(n_begun))].argmax(1)
-    return Answer(place, problem.outputs.task_of(place))
+        n_tasks, replay = self.problem.n_tasks, self._replay
+        return Counts(size + replay.count(), replay.numel_per_task, size, n_tasks, spared(replay, n_tasks))

@@ -133,6 +133,12 @@ class Protected(Part):
     ):
         super().__init__()
         self.config, self._optimizer_config = config, optimizer
+        room = config.hypernet.embedding_size + 1
+        if config.new_embedding is NewEmbedding.APART and capacity is not None and capacity > room:
+            raise UsageError(
+                f"{config.section}.hypernet.embedding_size must be at least {capacity - 1} for {capacity} embeddings "
+                f"that start apart, not {room - 1}."
+            )
         self.target = Target(module, generate)
         self.hypernet = build_hypernet(config.hypernet, self.target)
         self.embeddings = nn.ParameterList()
@@ -289,8 +295,6 @@ class Protected(Part):
     def _start_of_embedding(self) -> Tensor:
         size, task_id = self.hypernet.embedding_size, len(self.embeddings)
         if self.config.new_embedding is NewEmbedding.APART:
-            if task_id > size:
-                raise UsageError(f"new_embedding = apart has room for {size + 1} tasks with embedding_size = {size}.")
             return simplex_corner(size, task_id)
         fresh = new_embedding(size)
         if self.config.new_embedding is NewEmbedding.RANDOM or not len(self.embeddings):

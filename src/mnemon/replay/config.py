@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from mnemon.errors import UsageError
 from mnemon.regularizers.protected import PenaltyForm, Protection
-from mnemon.replay.generator import Condition
 
 
 class ReplayModel(str, Enum):
@@ -22,6 +21,17 @@ class ReplayModel(str, Enum):
     """A variational autoencoder kept by its own replay (deep generative replay)."""
     REAL = "real"
     """The real data of earlier tasks: an upper bound."""
+
+
+class Condition(str, Enum):
+    """What a decoder is told of the task, beside the weights that are its own."""
+
+    NOISE = "noise"
+    """A fixed vector of `condition_size` numbers, drawn once per task from N(0, 1): the paper's text."""
+    ONE_HOT = "one-hot"
+    """The task's number as a one-hot vector: the published code."""
+    NONE = "none"
+    """Nothing."""
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,20 @@
-"""A generator of images whose weights a hypernetwork generates and protects: a decoder with a condition per task."""
+"""Replay by a generator whose weights a hypernetwork generates and protects: a network and a condition per task."""
 
 from __future__ import annotations
 
-from enum import Enum
+from abc import abstractmethod
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
 from mnemon.models.mlp import MLP
-from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Part
-from mnemon.regularizers.protected import Protected, Protection
-
-
-class Condition(str, Enum):
-    """What a decoder is told of the task, beside the weights that are its own."""
-
-    NOISE = "noise"
-    """A fixed vector of `condition_size` numbers, drawn once per task from N(0, 1): the paper's text."""
-    ONE_HOT = "one-hot"
-    """The task's number as a one-hot vector: the published code."""
-    NONE = "none"
-    """Nothing."""
+from mnemon.problem import Problem
+from mnemon.regularizers.protected import Protected
+from mnemon.replay.config import Condition, ReplayConfig
+from mnemon.replay.source import AbstractReplay, Replayed, spread
 
 
 class ProtectedGenerator(Part):
@@ -30,22 +22,13 @@ class ProtectedGenerator(Part):
 
     conditions: Tensor
 
-    def __init__(
-        self,
-        latent: int,
-        condition: Condition,
-        condition_size: int,
-        hidden: tuple[int, ...],
-        n_outputs: int,
-        n_tasks: int,
-        protection: Protection,
-        optimizer: OptimizerConfig,
-    ):
+    def __init__(self, config: ReplayConfig, problem: Problem):
         super().__init__()
+        n_tasks = config.tasks_to_learn(problem.n_tasks)
         # All conditions exist from the start, so that they are the same whatever is learned in between.
-        self.register_buffer("conditions", _conditions(condition, condition_size, n_tasks))
-        module = MLP((latent + self.conditions.shape[1],), hidden, n_outputs, nn.ReLU)
-        self.memory = Protected(module, protection, optimizer, capacity=n_tasks, keeps_snapshot=True)
+        self.register_buffer("conditions", _conditions(config, n_tasks))
+        module = MLP((config.latent + self.conditions.shape[1],), config.decoder, problem.n_inputs, nn.ReLU)
+        self.memory = Protected(module, config, problem.optimizer, capacity=n_tasks, keeps_snapshot=True)
         self._frozen: dict[int, Tensor] = {}
 
     @property
@@ -76,13 +59,56 @@ class ProtectedGenerator(Part):
     def finish_learning(self, examples: Examples) -> None:
         self._frozen = {}
 
+
+def _conditions(config: ReplayConfig, n_tasks: int) -> Tensor:
+    if config.condition is Condition.NOISE:
+        return torch.randn(n_tasks, config.condition_size)
+    return torch.eye(n_tasks) if config.condition is Condition.ONE_HOT else torch.empty(n_tasks, 0)
+
+
+class AbstractGenerator(AbstractReplay):
+    """A protected generator and a partner that it learns with, which all tasks share and which may forget."""
+
+    def __init__(self, config: ReplayConfig, problem: Problem, partner: nn.Module):
+        super().__init__()
+        self.latent, self._optimizer_config = config.latent, problem.optimizer
+        self.partner = partner
+        self.generator = ProtectedGenerator(config, problem)
+
+    @abstractmethod
+    def decode(self, task_id: int, noise: Tensor) -> Tensor:
+        """Return images [n, pixels] in [0, 1] of a task for noise [n, latent]."""
+
+    @property
+    def learning(self) -> bool:
+        """Whether the present task is one to learn."""
+        return self.generator.memory.learning
+
+    @property
+    def n_ready(self) -> int:
+        return self.generator.n_ready
+
+    def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
+        like = self.generator.conditions
+        parts, names = [], []
+        for task, count in spread(n, tasks):
+            noise = torch.randn(count, self.latent, device=like.device, dtype=like.dtype)
+            parts.append(self.decode(task, noise))
+            names.append(torch.full((count,), task, device=like.device))
+        return Replayed(torch.cat(parts), torch.cat(names))
+
+    def start_learning(self) -> None:
+        if self.learning:
+            self.optimizers = {"partner": self._optimizer_config.build(self.partner.parameters())}
+
+    def count(self) -> int:
+        return sum(p.numel() for p in self.partner.parameters()) + self.generator.memory.hypernet.count()
+
     @property
     def numel_per_task(self) -> int:
         """Numbers that each further task adds: its embedding and its condition."""
-        return self.memory.numel_per_task + self.conditions.shape[1]
+        return self.generator.memory.numel_per_task + self.generator.conditions.shape[1]
 
-
-def _conditions(condition: Condition, size: int, n_tasks: int) -> Tensor:
-    if condition is Condition.NOISE:
-        return torch.randn(n_tasks, size)
-    return torch.eye(n_tasks) if condition is Condition.ONE_HOT else torch.empty(n_tasks, 0)
+    @property
+    def n_kept(self) -> int:
+        return len(self.generator.conditions)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay.config import ReplayConfig
@@ -26,6 +27,9 @@ class RealData(AbstractReplay):
     def train_step(self, batch: Batch) -> Terms:
         self._past = batch.past
         return {}
+
+    def finish_learning(self, examples: Examples) -> None:
+        self._past = ()
 
     def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
         inputs, names = [], []

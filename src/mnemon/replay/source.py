@@ -47,12 +47,16 @@ class AbstractReplay(Part, ABC):
 
     def sample(self, n: int, tasks: Sequence[int]) -> Replayed:
         """Draw n inputs, spread evenly over tasks that were learned."""
+        if n < 1:
+            raise UsageError(f"Ask for at least one sample, not {n}.")
         if not self.n_ready:
             raise UsageError("There is nothing to replay yet: no task was learned.")
         if not tasks:
             raise UsageError("Name at least one task to replay.")
         if unknown := [task for task in tasks if not 0 <= task < self.n_ready]:
-            raise UsageError(f"Task {unknown[0] + 1} cannot be replayed: {self.n_ready} tasks were learned so far.")
+            raise UsageError(f"Task {unknown[0] + 1} cannot be replayed: tasks learned so far: {self.n_ready}.")
+        if n % len(tasks):  # somebody gets more than others: not always the same
+            tasks = [tasks[i] for i in torch.randperm(len(tasks)).tolist()]
         return self.draw(n, tasks)
 
     def count(self) -> int:
@@ -64,28 +68,13 @@ class AbstractReplay(Part, ABC):
         """Numbers that each further task adds."""
         return 0
 
-
-class AbstractGenerator(AbstractReplay):
-    """A replay source that makes images from noise."""
-
-    latent: int
-
-    @abstractmethod
-    def decode(self, task_id: int, noise: Tensor) -> Tensor:
-        """Return images [n, pixels] in [0, 1] of a task for noise [n, latent]."""
+    @property
+    def n_kept(self) -> int:
+        """Tasks of which something is kept: usually all but the last, which nobody replays."""
+        return 0
 
 
 def spread(n: int, tasks: Sequence[int]) -> list[tuple[int, int]]:
     """Return how many of n samples each task gets: as evenly as can be, the first ones the rest."""
     share, rest = divmod(n, len(tasks))
     return [(task, share + (i < rest)) for i, task in enumerate(tasks) if share + (i < rest)]
-
-
-def draw_by_task(generator: AbstractGenerator, n: int, tasks: Sequence[int], like: Tensor) -> Replayed:
-    """Decode fresh noise, task by task."""
-    parts, names = [], []
-    for task, count in spread(n, tasks):
-        noise = torch.randn(count, generator.latent, device=like.device, dtype=like.dtype)
-        parts.append(generator.decode(task, noise))
-        names.append(torch.full((count,), task, device=like.device))
-    return Replayed(torch.cat(parts), torch.cat(names))

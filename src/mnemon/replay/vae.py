@@ -16,70 +16,40 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
-from mnemon.errors import UsageError
 from mnemon.models.init import xavier
 from mnemon.models.mlp import MLP
-from mnemon.problem import Batch, Problem, Terms
+from mnemon.problem import Batch, Problem, Terms, pixels_of
 from mnemon.replay.config import ReplayConfig
-from mnemon.replay.generator import ProtectedGenerator
-from mnemon.replay.source import AbstractGenerator, Replayed, draw_by_task
+from mnemon.replay.generator import AbstractGenerator
+from mnemon.replay.source import AbstractReplay, Replayed
 
 
 class VAE(AbstractGenerator):
     """One encoder for all tasks, which may forget, and a protected decoder for each."""
 
     def __init__(self, config: ReplayConfig, problem: Problem):
-        super().__init__()
-        self.latent, self.problem = config.latent, problem
+        encoder = MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU)
+        super().__init__(config, problem, xavier(encoder))
         self.n_pixels = problem.n_inputs
-        self.encoder = xavier(MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU))
-        self.decoder = ProtectedGenerator(
-            config.latent,
-            config.condition,
-            config.condition_size,
-            config.decoder,
-            self.n_pixels,
-            config.tasks_to_learn(problem.n_tasks),
-            config,
-            problem.optimizer,
-        )
-
-    @property
-    def n_ready(self) -> int:
-        return self.decoder.n_ready
 
     def train_step(self, batch: Batch) -> Terms:
-        if not self.decoder.memory.learning:
+        if not self.learning:
             return {}
         pixels = pixels_of(batch.inputs)
-        noise, prior = encode(self.encoder, pixels)
-        reconstruction = F.binary_cross_entropy_with_logits(self.decoder.present(noise), pixels)
-        parameters = list(self.encoder.parameters())
-        terms = self.decoder.memory.descend(reconstruction + prior / self.n_pixels, parameters)
-        self.optimizers["encoder"].step()
-        self.optimizers["encoder"].zero_grad()
+        noise, prior = encode(self.partner, pixels)
+        reconstruction = F.binary_cross_entropy_with_logits(self.generator.present(noise), pixels)
+        parameters = list(self.partner.parameters())
+        terms = self.generator.memory.descend(reconstruction + prior / self.n_pixels, parameters)
+        self.optimizers["partner"].step()
+        self.optimizers["partner"].zero_grad()
         penalty = {f"replay_{name}": value for name, value in terms.items()}
         return {"reconstruction": reconstruction.detach(), "prior": prior.detach() / self.n_pixels, **penalty}
 
-    def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
-        return draw_by_task(self, n, tasks, self.decoder.conditions)
-
     def decode(self, task_id: int, noise: Tensor) -> Tensor:
-        return self.decoder.frozen(task_id, noise).sigmoid()
-
-    def start_learning(self) -> None:
-        if self.decoder.memory.learning:
-            self.optimizers = {"encoder": self.problem.optimizer.build(self.encoder.parameters())}
-
-    def count(self) -> int:
-        return sum(p.numel() for p in self.encoder.parameters()) + self.decoder.memory.hypernet.count()
-
-    @property
-    def numel_per_task(self) -> int:
-        return self.decoder.numel_per_task
+        return self.generator.frozen(task_id, noise).sigmoid()
 
 
-class PlainVAE(AbstractGenerator):
+class PlainVAE(AbstractReplay):
     """One encoder and one decoder for all tasks, kept by their own replay: deep generative replay (DGR).
 
     Its samples are of all earlier tasks together; it cannot be asked for one of them.
@@ -118,14 +88,11 @@ class PlainVAE(AbstractGenerator):
         noise, prior = encode(self.encoder, pixels)
         return F.binary_cross_entropy_with_logits(self.decoder(noise), pixels) + prior / self.n_pixels
 
+    @torch.no_grad()
     def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
         like = next(self.parameters())
         noise = torch.randn(n, self.latent, device=like.device, dtype=like.dtype)
-        return Replayed(self.decode(tasks[0], noise), None)
-
-    @torch.no_grad()
-    def decode(self, task_id: int, noise: Tensor) -> Tensor:
-        return (self.before or self.decoder)(noise).sigmoid()
+        return Replayed((self.before or self.decoder)(noise).sigmoid(), None)
 
     def start_learning(self) -> None:
         if self.n_begun > self.n_tasks:
@@ -140,17 +107,6 @@ class PlainVAE(AbstractGenerator):
 
     def count(self) -> int:
         return sum(p.numel() for net in (self.encoder, self.decoder) for p in net.parameters())
-
-
-def pixels_of(inputs: Tensor) -> Tensor:
-    """Return images as vectors, refusing values that are no probabilities."""
-    low, high = float(inputs.min()), float(inputs.max())
-    if low < 0 or high > 1:
-        raise UsageError(
-            f"A Bernoulli decoder needs inputs from 0 to 1; these run from {low:.4g} to {high:.4g}: "
-            "scale them, or take a method without replay."
-        )
-    return inputs.flatten(1)
 
 
 def encode(encoder: nn.Module, pixels: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from mnemon import toml
 from mnemon.errors import UsageError
 from mnemon.results.metrics import AccuracyMatrix
 
-FORMAT = 1
+FORMAT = 2
 CONFIG, RECORD, LOSSES = "config.toml", "record.json", "losses.jsonl"
 
 

@@ -46,11 +46,14 @@ def write(folder: Path, task_id: int, moment: Moment, images: np.ndarray) -> Non
 
 def read(folder: Path, task_id: int, moment: Moment) -> np.ndarray:
     """Return one task's samples [n, side, side] as bytes."""
-    with Image.open(path_of(folder, task_id, moment)) as image:
-        grid = np.asarray(image)
-    side = grid.shape[1] // _COLUMNS
-    cells = grid.reshape(-1, side, _COLUMNS, side).transpose(0, 2, 1, 3)
-    return cells.reshape(-1, side, side)
+    path = path_of(folder, task_id, moment)
+    try:
+        with Image.open(path) as image:
+            grid = np.asarray(image)
+        side = grid.shape[1] // _COLUMNS
+        return grid.reshape(-1, side, _COLUMNS, side).transpose(0, 2, 1, 3).reshape(-1, side, side)
+    except (OSError, ValueError, IndexError) as error:
+        raise UsageError(f"{path} holds no samples of mnemon ({error}): delete it, then resume.") from error
 
 
 def tasks_at_both_moments(folder: Path) -> list[int]:

@@ -143,6 +143,8 @@ def _facts(records: Sequence[RunRecord]) -> Text:
     first = records[0]
     c = first.counts
     per_task = f" + {int(c['n_tasks'])} × {int(c['per_task']):,}" if c["per_task"] else ""
+    if c.get("spared"):
+        per_task += f" - {int(c['spared']):,}"
     lines = [
         f"parameters   {int(c['learned']):,}{per_task} for a target of {int(c['target']):,}; "
         f"compression {c['compression']:.3f}",

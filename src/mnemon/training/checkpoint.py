@@ -19,7 +19,7 @@ from torch import Tensor
 from mnemon.errors import CheckpointError
 
 FILE = "checkpoint.safetensors"
-FORMAT = 1
+FORMAT = 2
 
 
 def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:

@@ -28,27 +28,26 @@ class Score(NamedTuple):
 @torch.no_grad()
 def evaluate(learner: AbstractLearner, task: Task, task_id: int) -> Score:
     """Return the score on a task's test set."""
-    value = inferred = 0.0
-    group = learner.judged_together
-    at_once = max(1, BATCH // group) * group  # a group that is judged together stays together
-    for start in range(0, len(task.test), at_once):
-        inputs, targets = task.test.batch(slice(start, start + at_once))
-        one, other = _score(learner, inputs, targets, task_id)
-        value, inferred = value + one, inferred + other
-    return Score(value / len(task.test), inferred / len(task.test))
-
-
-def _score(learner: AbstractLearner, inputs: Tensor, targets: Tensor, task_id: int) -> Score:
-    """Return the sums over a batch."""
-    problem = learner.problem
-    if problem.scenario is Scenario.CL1:
-        outputs = learner.predict(inputs, task_id)
-        if problem.kind is Kind.CLASSIFICATION:
-            return Score(_percent(outputs.argmax(1) == targets), math.nan)
-        return Score(float((outputs - targets).square().mean(1).sum()), math.nan)
+    if learner.problem.scenario is Scenario.CL1:
+        return Score(_told(learner, task, task_id) / len(task.test), math.nan)
+    inputs, targets = task.test.batch(slice(None))
     answer = learner.answer(inputs)
-    right = answer.place == problem.outputs.place(targets, task_id)
-    return Score(_percent(right), math.nan if answer.task is None else _percent(answer.task == task_id))
+    right = answer.place == learner.problem.outputs.place(targets, task_id)
+    inferred = math.nan if answer.task is None else _percent(answer.task == task_id) / len(inputs)
+    return Score(_percent(right) / len(inputs), inferred)
+
+
+def _told(learner: AbstractLearner, task: Task, task_id: int) -> float:
+    """Return the sum over a test set of whose inputs the task is told."""
+    total = 0.0
+    for start in range(0, len(task.test), BATCH):
+        inputs, targets = task.test.batch(slice(start, start + BATCH))
+        outputs = learner.predict(inputs, task_id)
+        if learner.problem.kind is Kind.CLASSIFICATION:
+            total += _percent(outputs.argmax(1) == targets)
+        else:
+            total += float((outputs - targets).square().mean(1).sum())
+    return total
 
 
 def _percent(right: Tensor) -> float:

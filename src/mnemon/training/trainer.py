@@ -112,7 +112,7 @@ class Trainer:
         watcher: Watcher | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ):
-        _check_fit(learner, stream)
+        _check_fit(learner, stream, config)
         self.learner, self.stream, self.config, self.seed = learner, stream, config, seed
         self.folder, self.watcher, self.should_stop = folder, watcher or Watcher(), should_stop
         self.identity = identity or {}
@@ -245,9 +245,13 @@ class Trainer:
         self.progress = Progress(losses=losses, **fields)
 
 
-def _check_fit(learner: AbstractLearner, stream: TaskStream) -> None:
-    """Refuse a stream that the learner's target network was not made for."""
+def _check_fit(learner: AbstractLearner, stream: TaskStream, config: TrainingConfig) -> None:
+    """Refuse a stream, or settings, that the learner was not made for."""
     problem = learner.problem
+    for name in ("scenario", "label_smoothing"):
+        made_for, asked = getattr(problem, name), getattr(config, name)
+        if made_for != asked:
+            raise UsageError(f"The learner is made for {name} = {made_for}; training.{name} is {asked}.")
     if stream.input_shape != problem.input_shape:
         raise UsageError(
             f"Inputs of '{stream.name}' have shape {stream.input_shape}; the target takes {problem.input_shape}."
