@@ -218,7 +218,7 @@ def test_a_record_that_is_newer_damaged_or_incomplete_is_named(refused, stopped,
     facts = json.loads(record.read_text())
     record.write_text(json.dumps({**facts, "format": 99}))
     assert refused(*command, stopped) == (
-        f"The record in {stopped} has format 99 and was written by a newer mnemon; this one reads format 1."
+        f"The record in {stopped} has format 99 and was written by a newer mnemon; this one reads format 2."
     )
     record.write_text("{")
     assert refused(*command, stopped).startswith(f"The record in {stopped} is damaged: ")
