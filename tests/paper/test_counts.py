@@ -90,7 +90,7 @@ def test_a_vae_keeps_an_embedding_for_every_task_but_the_last(name, n_tasks, tot
     target, pixels, scenario = TargetConfig(hidden=(1,)), (row.outputs,), Scenario.CL3
     problem = Problem(Kind.CLASSIFICATION, n_tasks, pixels, 2, target, OptimizerConfig(), scenario=scenario)
     with torch.device("meta"):
-        memory = VAE(config, problem).decoder.memory
+        memory = VAE(config, problem).generator.memory
         for _ in range(n_tasks):
             memory.add_task()
     assert (memory.target.size, memory.hypernet.n_rows, memory.hypernet.count()) == row[4:]
