@@ -7,63 +7,39 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mnemon.inference.answer import answer_by_network, answer_by_task
+from mnemon.inference.answer import answer_by_task
 from mnemon.inference.entropy import EntropyInference
 from mnemon.learners.base import AbstractLearner, Answer, Counts
+from mnemon.learners.one_network import AbstractOneNetworkLearner
 from mnemon.problem import Batch, Problem, Terms
 
 
-class _PlainLearner(AbstractLearner):
-    """A network that is trained as usual."""
-
-    @dataclass(frozen=True)
-    class Config:
-        """No settings of its own."""
-
-    def __init__(self, config: Config, problem: Problem):
-        super().__init__(problem)
-        self.config = config
-
-    def _descend(self, loss: Tensor) -> Terms:
-        optimizer = self.optimizers["target"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return {"task_loss": loss.detach()}
+@dataclass(frozen=True)
+class NoSettings:
+    """No settings of its own."""
 
 
-class FinetunedTarget(_PlainLearner):
+class FinetunedTarget(AbstractOneNetworkLearner):
     """One network with a head per task, trained on the present task alone: it forgets freely."""
 
-    answers_unseen = True
+    Config = NoSettings
 
-    def __init__(self, config: _PlainLearner.Config, problem: Problem):
-        super().__init__(config, problem)
-        self.network = problem.network(problem.outputs.total)
+    def __init__(self, config: NoSettings, problem: Problem):
+        super().__init__(problem, problem.network(problem.outputs.total))
+        self.config = config
 
     def start_learning(self) -> None:
         self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
 
     def train_step(self, batch: Batch) -> Terms:
         self.network.train()
-        return self._descend(self._loss(batch))
+        return _descend(self.optimizers["target"], self._loss(batch))
 
     def _loss(self, batch: Batch) -> Tensor:
-        return self.problem.loss_among_all(self.network(batch.inputs), batch.targets, batch.task_id, self.n_begun)
-
-    @torch.no_grad()
-    def predict(self, inputs: Tensor, task_id: int) -> Tensor:
-        self.network.eval()
-        return self.problem.own_outputs(self.network(inputs), task_id)
-
-    @torch.no_grad()
-    def answer(self, inputs: Tensor) -> Answer:
-        self.network.eval()
-        return Answer(*answer_by_network(self.network(inputs), self.problem.outputs, self.n_begun))
+        return self.task_loss(self.network(batch.inputs), batch)
 
     def counts(self) -> Counts:
-        size = sum(p.numel() for p in self.network.parameters())
-        return Counts(size, 0, size, self.problem.n_tasks)
+        return Counts(self.size(), 0, self.size(), self.problem.n_tasks)
 
 
 class Joint(FinetunedTarget):
@@ -78,11 +54,14 @@ class Joint(FinetunedTarget):
         return torch.stack([super(Joint, self)._loss(part) for part in parts]).mean()
 
 
-class FromScratch(_PlainLearner):
+class FromScratch(AbstractLearner):
     """A fresh network for every task, all of them kept: nothing is shared and nothing forgotten."""
 
-    def __init__(self, config: _PlainLearner.Config, problem: Problem):
-        super().__init__(config, problem)
+    Config = NoSettings
+
+    def __init__(self, config: NoSettings, problem: Problem):
+        super().__init__(problem)
+        self.config = config
         self.networks = nn.ModuleList()
         self.inference = EntropyInference(problem)
 
@@ -94,7 +73,7 @@ class FromScratch(_PlainLearner):
 
     def train_step(self, batch: Batch) -> Terms:
         network = self.networks[batch.task_id].train()
-        return self._descend(self.problem.loss(network(batch.inputs), batch.targets))
+        return _descend(self.optimizers["target"], self.problem.loss(network(batch.inputs), batch.targets))
 
     @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
@@ -108,3 +87,10 @@ class FromScratch(_PlainLearner):
         with torch.device("meta"):
             size = sum(p.numel() for p in self.problem.network(self.problem.outputs_per_task).parameters())
         return Counts(0, size, size, self.problem.n_tasks)
+
+
+def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> Terms:
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return {"task_loss": loss.detach()}

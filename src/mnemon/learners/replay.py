@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from mnemon.benchmarks.scenario import Range, Scenario
 from mnemon.benchmarks.task import Examples, Kind
 from mnemon.errors import UsageError
-from mnemon.inference.answer import answer_by_network
-from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
+from mnemon.learners.base import Counts, spared
+from mnemon.learners.one_network import AbstractOneNetworkLearner
 from mnemon.models.init import xavier
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay import ReplayConfig, ReplayModel, build_replay
@@ -35,10 +35,8 @@ class Shares(str, Enum):
     """As much as each earlier task: 1/t of the loss in task t, as deep generative replay has it."""
 
 
-class ReplayLearner(AbstractLearner):
+class ReplayLearner(AbstractOneNetworkLearner):
     """One network for all tasks, on real data of the present and replayed data of earlier ones."""
-
-    answers_unseen = True
 
     @dataclass(frozen=True)
     class Config:
@@ -56,13 +54,12 @@ class ReplayLearner(AbstractLearner):
                 raise UsageError(f"method.temperature must be a finite number above 0, not {self.temperature}.")
 
     def __init__(self, config: Config, problem: Problem):
-        super().__init__(problem)
         if problem.kind is not Kind.CLASSIFICATION:
             raise UsageError(
                 "Replay with soft targets is for classification: take method.name=hypernet for regression."
             )
+        super().__init__(problem, xavier(problem.network(problem.outputs.total)))
         self.config = config
-        self.network = xavier(problem.network(problem.outputs.total))
         self.before: nn.Module | None = None
         """The network as it was when the present task began."""
         self._replay = build_replay(config.replay, problem)
@@ -80,12 +77,12 @@ class ReplayLearner(AbstractLearner):
         self.network.train()
         n_tasks = self.n_begun
         if n_tasks == 1:
-            loss = task_loss = self._task_loss(self.network(batch.inputs), batch)
+            loss = task_loss = self.task_loss(self.network(batch.inputs), batch)
         else:
             assert self.before is not None
             replayed = self._replay.sample(len(batch), range(n_tasks - 1))
             outputs = self.network(torch.cat([batch.inputs, replayed.like(batch.inputs)]))
-            task_loss = self._task_loss(outputs[: len(batch)], batch)
+            task_loss = self.task_loss(outputs[: len(batch)], batch)
             with torch.no_grad():
                 wanted = self.before(replayed.like(batch.inputs))
             replay_loss = self._replay_loss(outputs[len(batch) :], wanted, replayed.tasks)
@@ -97,9 +94,6 @@ class ReplayLearner(AbstractLearner):
         loss.backward()
         optimizer.step()
         return {"task_loss": task_loss.detach(), **terms}
-
-    def _task_loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        return self.problem.loss_among_all(outputs, batch.targets, batch.task_id, self.n_begun)
 
     def _replay_loss(self, outputs: Tensor, wanted: Tensor, tasks: Tensor | None) -> Tensor:
         """Return how far the outputs for replayed inputs are from those of the earlier network."""
@@ -121,16 +115,6 @@ class ReplayLearner(AbstractLearner):
         log_p = (outputs[:, slice(*among)] / t).log_softmax(1)[:, : old.shape[1]]
         return -(t**2) * (old * log_p).sum(1).mean()
 
-    @torch.no_grad()
-    def predict(self, inputs: Tensor, task_id: int) -> Tensor:
-        self.network.eval()
-        return self.problem.own_outputs(self.network(inputs), task_id)
-
-    @torch.no_grad()
-    def answer(self, inputs: Tensor) -> Answer:
-        self.network.eval()
-        return Answer(*answer_by_network(self.network(inputs), self.problem.outputs, self.n_begun))
-
     def start_learning(self) -> None:
         self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
         if self.n_begun > 1:
@@ -140,6 +124,5 @@ class ReplayLearner(AbstractLearner):
         self.before = None
 
     def counts(self) -> Counts:
-        size = sum(p.numel() for p in self.network.parameters())
-        n_tasks, replay = self.problem.n_tasks, self._replay
+        n_tasks, replay, size = self.problem.n_tasks, self._replay, self.size()
         return Counts(size + replay.count(), replay.numel_per_task, size, n_tasks, spared(replay, n_tasks))
