@@ -122,9 +122,33 @@ def pictures() -> TaskStream:
 
 
 @pytest.fixture
+def noisy() -> TaskStream:
+    """Three tasks to tell a dark pixel of their own from a bright one, amid eight pixels of noise.
+
+    What one task needs is noise to the others, and so it is unlearned with them, unless it is protected.
+    """
+    random = torch.Generator().manual_seed(4)
+
+    def examples(task: int, n: int) -> Examples:
+        targets = torch.arange(n) % 2
+        inputs = 0.5 + 0.15 * torch.randn(n, 9, generator=random, dtype=torch.float64)
+        inputs[:, task] += 0.3 * (2 * targets - 1)
+        return Examples(inputs.clamp(0, 1).to(torch.get_default_dtype()), targets)
+
+    tasks = (Task(f"noisy {task}", examples(task, 64), examples(task, 64)) for task in range(3))
+    return TaskStream("noisy", Kind.CLASSIFICATION, tuple(tasks), (9,), 2)
+
+
+@pytest.fixture
 def picture_batch(pictures) -> Callable[[int, int], Batch]:
     """Make the batch of a task of pictures and a step, with some of each earlier task beside it."""
     return batches_of(pictures)
+
+
+@pytest.fixture
+def noisy_batch(noisy) -> Callable[[int, int], Batch]:
+    """Make the batch of a noisy task and a step."""
+    return batches_of(noisy)
 
 
 def batches_of(stream: TaskStream) -> Callable[[int, int], Batch]:

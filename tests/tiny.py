@@ -28,6 +28,10 @@ OWN: dict[str, dict[str, Any]] = {
     "hypernet": {"beta": 0.1},
     "hypernet-tir": {"beta": 0.1, "replay.beta": 0.1},
     "replay": {"replay.beta": 0.1},
+    "online-ewc": {"strength": 100.0},
+    "synaptic-intelligence": {"strength": 3.0},
+    "hat": {"sparsity": 0.1, "cycles": 5},
+    "xdg": {"silent": 0.75},
 }
 """By the learner's name: what it needs beside, to learn something in a few steps."""
 

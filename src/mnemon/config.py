@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import itertools
 import textwrap
@@ -122,6 +123,7 @@ def setting_paths(schema: Any, prefix: str = "") -> dict[str, str]:
     return found
 
 
+@functools.cache
 def explanations(schema: Any) -> dict[str, str]:
     """Return the string literals that stand beneath the fields of a dataclass and its bases."""
     found: dict[str, str] = {}

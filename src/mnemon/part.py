@@ -34,6 +34,13 @@ class Part(nn.Module):
     def derive(self) -> None:
         """Compute what follows from the state and is not kept in it."""
 
+    def mechanisms(self) -> dict[str, str]:
+        """Return the terms of a step by which earlier tasks are kept, and what each is.
+
+        Each has to be other than 0 at some step from the second task on; otherwise the method did nothing.
+        """
+        return {}
+
     def transient(self, name: str) -> bool:
         """Tell whether a tensor of this part's `state_dict` is only a form and need not be kept."""
         return False

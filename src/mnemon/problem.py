@@ -73,12 +73,26 @@ class Problem:
         smoothing = self.label_smoothing * classes / (classes - 1) if self.label_smoothing and classes > 1 else 0.0
         return F.cross_entropy(outputs, targets, label_smoothing=smoothing)
 
+    def log_likelihood(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the log-likelihood of a batch, summed, on the outputs that compete for its answers."""
+        if self.kind is Kind.REGRESSION:
+            return -0.5 * (outputs - targets).square().sum()
+        return outputs.log_softmax(1).gather(1, targets[:, None]).sum()
+
+    def competing_targets(self, targets: Tensor, task_id: int, n_seen: int) -> Tensor:
+        """Return a task's targets as places among the outputs that compete for its answers."""
+        if self.kind is Kind.REGRESSION:
+            return targets
+        return self.outputs.place(targets, task_id) - self.outputs.competing(task_id, n_seen)[0]
+
+    def competing_outputs(self, outputs: Tensor, task_id: int, n_seen: int) -> Tensor:
+        """Return those that compete for a task's answers, of all outputs of a network that serves all tasks."""
+        return outputs[:, slice(*self.outputs.competing(task_id, n_seen))]
+
     def loss_among_all(self, outputs: Tensor, targets: Tensor, task_id: int, n_seen: int) -> Tensor:
         """Return the mean loss of a task's batch, given all outputs of a network that serves all tasks."""
-        start, stop = self.outputs.competing(task_id, n_seen)
-        if self.kind is Kind.CLASSIFICATION:
-            targets = self.outputs.place(targets, task_id) - start
-        return self.loss(outputs[:, start:stop], targets)
+        targets = self.competing_targets(targets, task_id, n_seen)
+        return self.loss(self.competing_outputs(outputs, task_id, n_seen), targets)
 
     def own_outputs(self, outputs: Tensor, task_id: int) -> Tensor:
         """Return a task's own head from the outputs of a network that has all heads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-PURPOSES = ("weights", "batches", "step", "permutation", "toy", "replay", "samples")
+PURPOSES = ("weights", "batches", "step", "permutation", "toy", "replay", "samples", "held-out")
 
 
 def derive(seed: int, purpose: str, *where: int) -> int:

@@ -11,9 +11,10 @@ from command_line import contents
 from safetensors.torch import save_file
 
 from mnemon.experiments.preset import all_presets
+from mnemon.learners import LEARNERS
 from mnemon.training.checkpoint import FILE
 
-METHODS = "hypernet, hypernet-tir, hypernet-lik, replay, finetuned-target, from-scratch, joint."
+METHODS = f"{', '.join(LEARNERS)}."
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest_and_all(refused):
@@ -102,7 +103,7 @@ def test_a_wrong_option_is_refused_before_anything_is_made(refused, tmp_path, wo
 
 def test_an_unknown_command_is_answered_with_the_nearest_and_all(refused):
     assert refused("runn") == (
-        'Unknown command "runn". Did you mean "run"? Available commands: run, presets, settings, show, data.'
+        'Unknown command "runn". Did you mean "run"? Available commands: run, compare, presets, settings, show, data.'
     )
 
 
@@ -135,7 +136,7 @@ def test_a_truncated_data_file_is_named_with_its_size(refused, tmp_path):
 def test_an_existing_folder_is_never_written_to(refused, small, finished, tmp_path):
     before = contents(finished)
     assert refused("run", *small, "--out", finished) == (
-        f"{finished} exists already and is left as it is. Choose another --out, or go on with the run in it: "
+        f"{finished} exists already and is left as it is. Choose another --out, or go on with what is in it: "
         f"mnemon run --resume {finished}"
     )
     assert contents(finished) == before

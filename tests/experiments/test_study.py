@@ -13,7 +13,7 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments import run, study
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, alone_in, execute, new_folder, pick_device, resolve
-from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
+from mnemon.experiments.study import Job, StudyError, new_jobs, resumed_jobs, run_jobs
 from mnemon.results.record import RunRecord
 from mnemon.training import checkpoint
 from mnemon.training.trainer import Stopped
@@ -105,6 +105,23 @@ def test_several_failures_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "execute", never)
     with pytest.raises(TrainingError, match=r"^seed 0: no\. 3 of 3 seeds failed\. All seeds are kept in "):
         run_all(jobs)
+
+
+@pytest.mark.parametrize(("n_jobs", "more"), [(1, ""), (2, " 2 of 2 runs failed.")])
+def test_a_failure_among_methods_names_the_method(tmp_path, monkeypatch, n_jobs, more):
+    def never(*_):
+        raise TrainingError("no.")
+
+    monkeypatch.setattr(study, "execute", never)
+    folders = [tmp_path / label / "seed-0" for label in ("a", "b")]
+    jobs = [Job(i, CONFIG, 0, folder, folder.parent.name) for i, folder in enumerate(folders)][:n_jobs]
+    events: list = []
+    with pytest.raises(StudyError) as error:
+        run_all(jobs, events=events)
+    kept = tmp_path / "a" if n_jobs == 1 else tmp_path
+    assert str(error.value) == f"a, seed 0: no.{more} All runs are kept in {kept}."
+    assert [job for job, _ in error.value.failures] == jobs
+    assert [event.failure for event in events] == ["no."] * n_jobs
 
 
 def test_a_run_whose_checkpoint_is_gone_is_not_begun_anew(tmp_path):

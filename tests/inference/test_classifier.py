@@ -111,7 +111,7 @@ def test_scores_are_log_probabilities_of_the_tasks_begun(classifier):
 
 def test_a_replay_model_that_cannot_name_the_tasks_is_refused():
     message = (
-        "A plain-vae cannot say which task a sample is of, and so cannot train a classifier of tasks: "
+        "Replay by plain-vae cannot say which task a sample is of, and so cannot train a classifier of tasks: "
         "set method.replay.model to vae, gan or real."
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):

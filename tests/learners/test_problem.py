@@ -109,7 +109,7 @@ def test_a_network_from_scratch_is_not_touched_by_later_tasks(problem, batch_of)
 
 
 def test_task_buffers_grow_by_a_fresh_set_and_are_registered(normalized_net):
-    buffers = TaskBuffers(Target(normalized_net(4, 2)))
+    buffers = TaskBuffers(normalized_net(4, 2))
     for _ in range(2):
         buffers.add(torch.device("cpu"))
     buffers[0]["norm.running_mean"].add_(1)

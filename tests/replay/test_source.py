@@ -40,7 +40,7 @@ def images(learner, n_tasks: int = 1) -> torch.Tensor:
 
 
 def test_there_are_four_replay_models():
-    assert list(REPLAYS) == list(ReplayModel) == ["vae", "gan", "plain-vae", "real"]
+    assert list(REPLAYS) == list(ReplayModel) == ["vae", "gan", "plain-vae", "real", "present"]
 
 
 # How many of each

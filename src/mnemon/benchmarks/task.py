@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mnemon.errors import UsageError
+from mnemon.seeding import generator
 
 
 class Kind(str, Enum):
@@ -108,6 +109,33 @@ class TaskStream:
 
         tasks = (replace(t, train=move_examples(t.train), test=move_examples(t.test)) for t in self.tasks)
         return replace(self, tasks=tuple(tasks))
+
+
+def hold_out(stream: TaskStream, share: float, seed: int) -> TaskStream:
+    """Return a stream whose tests are a share of the training data, which is no longer trained on.
+
+    Settings are chosen on such a stream, so that the test data stay unseen. Which examples it is follows from the
+    seed; tasks of the same inputs hold out the same ones and go on sharing them.
+    """
+    cut: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+
+    def halves(tensor: Tensor, index: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        if (id(tensor), n) not in cut:
+            cut[id(tensor), n] = tensor[index[n:]], tensor[index[:n]]
+        return cut[id(tensor), n]
+
+    tasks = []
+    for task in stream.tasks:
+        n = round(share * len(task.train))
+        if not 0 < n < len(task.train):
+            raise UsageError(
+                f"A share of {share} holds out {n} of the {len(task.train)} training examples of task '{task.name}'."
+            )
+        index = torch.randperm(len(task.train), generator=generator(seed, "held-out")).to(task.train.inputs.device)
+        inputs, targets = (halves(tensor, index, n) for tensor in (task.train.inputs, task.train.targets))
+        train, test = (replace(task.train, inputs=inputs[i], targets=targets[i]) for i in (0, 1))
+        tasks.append(replace(task, train=train, test=test))
+    return replace(stream, tasks=tuple(tasks))
 
 
 def check_examples(examples: Examples, stream: TaskStream, where: str) -> None:

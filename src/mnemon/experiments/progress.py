@@ -10,6 +10,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from mnemon.experiments.study import Event, Job
 
+MOST_BARS = 12
+"""Runs that are shown all at once; of more, those that are under way or have failed."""
+
 
 class Display:
     """A bar per run; without a terminal, a line per learned task."""
@@ -17,8 +20,9 @@ class Display:
     def __init__(self, jobs: Sequence[Job], console: Console, quiet: bool):
         self.console, self.quiet = console, quiet
         self.jobs = {job.number: job for job in jobs}
+        self.few = len(jobs) <= MOST_BARS
         self.live = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("task {task.fields[number]}, step {task.fields[step]}"),
             TextColumn("{task.fields[terms]}"),
@@ -31,7 +35,7 @@ class Display:
         self.bars: dict[int, TaskID] = {}
         for job in jobs:
             self.bars[job.number] = self.live.add_task(
-                f"seed {job.seed}", total=None, number="-", step="-", terms="waiting"
+                job.title, total=None, number="-", step="-", terms="waiting", visible=self.few
             )
 
     def __enter__(self) -> Display:
@@ -49,8 +53,8 @@ class Display:
             return
         job = self.jobs[event.run]
         if event.failure:
-            self.console.print(f"seed {job.seed}  failed: {event.failure}", highlight=False, soft_wrap=True)
-            self.live.update(self.bars[event.run], terms="failed")
+            self.console.print(f"{job.title}  failed: {event.failure}", highlight=False, soft_wrap=True)
+            self.live.update(self.bars[event.run], terms="failed", visible=True)
             return
         steps = job.config.training.steps
         if event.row is not None and not self.console.is_terminal:
@@ -58,7 +62,7 @@ class Display:
             seen = [value for value in event.row[: event.task_id + 1] if value == value]
             mean = sum(seen) / len(seen)
             self.console.print(
-                f"seed {job.seed}  task {event.task_id + 1}/{event.n_tasks} learned: {own:.4g} on it, "
+                f"{job.title}  task {event.task_id + 1}/{event.n_tasks} learned: {own:.4g} on it, "
                 f"{mean:.4g} on average so far",
                 highlight=False,
                 soft_wrap=True,
@@ -69,6 +73,7 @@ class Display:
             self.bars[event.run],
             completed=done,
             total=event.n_tasks * steps,
+            visible=self.few or event.row is None or event.task_id + 1 < event.n_tasks,
             number=f"{event.task_id + 1}/{event.n_tasks}",
             step=f"{event.step or steps}/{steps}",
             terms=shown,

@@ -20,7 +20,7 @@ import torch
 import mnemon
 from mnemon import config as settings
 from mnemon.benchmarks.registry import BENCHMARKS
-from mnemon.benchmarks.task import Kind, TaskStream, names
+from mnemon.benchmarks.task import Kind, TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments import sampling
 from mnemon.experiments.preset import Preset
@@ -32,7 +32,7 @@ from mnemon.problem import Problem
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
-from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher
+from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher, alarms
 
 REGISTRIES: dict[str, dict[str, Any]] = {
     "benchmark": dict(BENCHMARKS),
@@ -168,16 +168,17 @@ class _Recorder(Watcher):
         if progress.task_id:
             sampling.keep_right_after(self.learner, self.folder, progress.task_id - 1)
         if r.finished:
+            r.alarms = alarms(self.learner, progress)
             r.drift = sampling.keep_at_the_end(self.learner, self.folder)
         r.write(self.folder)
 
 
-def new_folder(folder: Path) -> Path:
-    """Make a folder for a run; one that exists is never touched."""
+def new_folder(folder: Path, command: str = "run") -> Path:
+    """Make a folder for what a command does; one that exists is never touched."""
     if folder.exists():
         raise UsageError(
-            f"{folder} exists already and is left as it is. Choose another --out, or go on with the run in it: "
-            f"mnemon run --resume {shlex.quote(str(folder))}"
+            f"{folder} exists already and is left as it is. Choose another --out, or go on with what is in it: "
+            f"mnemon {command} --resume {shlex.quote(str(folder))}"
         )
     try:
         folder.mkdir(parents=True)
@@ -188,7 +189,7 @@ def new_folder(folder: Path) -> Path:
 
 def begin(config: RunConfig, seed: int, place: Place) -> RunRecord:
     """Build everything once, so that what is wrong shows before anything is written; return an empty record."""
-    stream = config.benchmark.build(place.data, seed)
+    stream = build_stream(config, seed, place)
     try:
         learner = build_learner(config, stream, seed)
     except RuntimeError as error:
@@ -219,7 +220,7 @@ def _execute(
 ) -> RunRecord:
     torch.set_num_threads(place.threads)
     device = pick_device(place.device)
-    stream = config.benchmark.build(place.data, seed).to(device)
+    stream = build_stream(config, seed, place).to(device)
     learner = build_learner(config, stream, seed).to(device)
     earlier = RunRecord.read(folder) if (folder / RECORD).exists() else None
     if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
@@ -241,10 +242,17 @@ def load_run(folder: Path, place: Place) -> tuple[RunConfig, TaskStream, Abstrac
     """Return what a run was made of, and its learner as the checkpoint has it."""
     record = RunRecord.read(folder)
     config, device = from_record(record), pick_device(place.device)
-    stream = config.benchmark.build(place.data, record.seed).to(device)
+    stream = build_stream(config, record.seed, place).to(device)
     learner = build_learner(config, stream, record.seed).to(device)
     Trainer(learner, stream, config.training, record.seed, folder, record.config).resume()
     return config, stream, learner
+
+
+def build_stream(config: RunConfig, seed: int, place: Place) -> TaskStream:
+    """Return the tasks of a run."""
+    stream = config.benchmark.build(place.data, seed)
+    share = config.training.held_out
+    return hold_out(stream, share, seed) if share else stream
 
 
 def build_learner(config: RunConfig, stream: TaskStream, seed: int) -> AbstractLearner:

@@ -1,4 +1,4 @@
-"""Several seeds of one run, each in a process of its own."""
+"""Several runs, such as seeds of one experiment, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments.preset import Preset
 from mnemon.experiments.run import Place, RunConfig, begin, execute, new_folder, resume_config
+from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.tables import check_same_experiment
 from mnemon.training.trainer import Progress, Stopped, Watcher
@@ -45,6 +46,27 @@ class Job(NamedTuple):
     config: RunConfig
     seed: int
     folder: Path
+    label: str = ""
+    """The method as the user named it, where several are compared."""
+
+    @property
+    def title(self) -> str:
+        """What the run is called in messages."""
+        return f"{self.label}, seed {self.seed}" if self.label else f"seed {self.seed}"
+
+
+class StudyError(TrainingError):
+    """Runs that could not go on, while the others did."""
+
+    def __init__(self, failures: Failures, n_jobs: int, folder: Path):
+        self.failures = failures
+        job, error = failures[0]
+        what = "runs" if job.label else "seeds"
+        more = f" {len(failures)} of {n_jobs} {what} failed." if len(failures) > 1 else ""
+        super().__init__(f"{job.title}: {error}{more} All {what} are kept in {folder}.")
+
+
+Failures = list[tuple[Job, UsageError]]
 
 
 class _Reporter(Watcher):
@@ -69,26 +91,39 @@ def new_jobs(config: RunConfig, seeds: Sequence[int], out: Path | None, place: P
     """Make the folder of a run, or of several seeds with a folder for each; return it and the jobs."""
     # What can be wrong with settings, data and network shows before a folder is made.
     record = begin(config, seeds[0], place)
-    folder = new_folder(out or _unused(Path("runs") / f"{config.preset}-{time.strftime('%Y%m%d-%H%M%S')}"))
-    several = len(seeds) > 1
-    jobs = []
-    for i, seed in enumerate(seeds):
-        jobs.append(Job(i, config, seed, new_folder(folder / f"seed-{seed}") if several else folder))
-        # With a record a run can be resumed even if it was stopped before its turn came.
-        replace(record, seed=seed).write(jobs[-1].folder)
+    folder = new_folder(out or dated_folder(config.preset))
+    if len(seeds) == 1:
+        jobs = [Job(0, config, seeds[0], folder)]
+    else:
+        jobs = [Job(i, config, seed, new_folder(folder / f"seed-{seed}")) for i, seed in enumerate(seeds)]
+    for job in jobs:
+        keep_begun(job, record)
     return folder, jobs
 
 
-def resumed_jobs(folder: Path, preset: Preset | None, overrides: Sequence[str]) -> list[Job]:
+def keep_begun(job: Job, record: RunRecord) -> None:
+    """Write the empty record of a job: with it a run can be resumed even if it was stopped before its turn came."""
+    replace(record, seed=job.seed).write(job.folder)
+
+
+def resumed_jobs(
+    folder: Path, preset: Preset | None = None, overrides: Sequence[str] = (), label: str = ""
+) -> list[Job]:
     """Return the jobs of a folder's unfinished runs; settings given beside it must be the same."""
+    if is_comparison(folder):
+        raise UsageError(
+            f"{folder} holds a comparison of methods. Go on with: mnemon compare --resume {shlex.quote(str(folder))}"
+        )
     records = {path: RunRecord.read(path) for path in find_runs(folder)}
     check_same_experiment(list(records.values()))
     configs = {path: resume_config(record, preset, overrides) for path, record in records.items()}
     left = [path for path, record in records.items() if not record.finished]
-    return [Job(i, configs[path], records[path].seed, path) for i, path in enumerate(left)]
+    return [Job(i, configs[path], records[path].seed, path, label) for i, path in enumerate(left)]
 
 
-def _unused(folder: Path) -> Path:
+def dated_folder(name: str) -> Path:
+    """Return a folder for what is begun now, named after it and the time, that does not exist yet."""
+    folder = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (folder.with_name(f"{folder.name}-{i}") for i in range(2, 1000))
     return folder if not folder.exists() else next(name for name in names if not name.exists())
 
@@ -99,24 +134,24 @@ def run_jobs(
     workers: int,
     on_event: Callable[[Event], None],
     should_stop: Callable[[], bool],
+    go_on: str = "mnemon run --resume FOLDER",
 ) -> None:
     """Run all jobs, here or in worker processes; raises `Stopped` when asked to stop.
 
-    A seed that fails does not stop the others; the error comes when they are done.
+    A run that fails does not stop the others; the error comes when they are done. `go_on` is the command that an
+    error names to go on with what is left.
     """
     if len(jobs) <= 1 or workers == 1:
         failures = _run_here(jobs, place, on_event, should_stop)
     else:
-        failures = _run_in_workers(jobs, place, workers, on_event, should_stop)
-    if failures and len(jobs) == 1:
-        raise failures[0][1]
-    if failures:
-        job, error = failures[0]
-        more = f" {len(failures)} of {len(jobs)} seeds failed." if len(failures) > 1 else ""
-        raise type(error)(f"seed {job.seed}: {error}{more} All seeds are kept in {job.folder.parent}.") from error
-
-
-Failures = list[tuple[Job, UsageError]]
+        failures = _run_in_workers(jobs, place, workers, on_event, should_stop, go_on)
+    if not failures:
+        return
+    job, error = failures[0]
+    if len(jobs) == 1 and not job.label:
+        raise error
+    folder = Path(os.path.commonpath([job.folder.parent for job in jobs]))
+    raise StudyError(failures, len(jobs), folder) from error
 
 
 def _failed(job: Job, error: UsageError) -> Event:
@@ -142,6 +177,7 @@ def _run_in_workers(
     workers: int,
     on_event: Callable[[Event], None],
     should_stop: Callable[[], bool],
+    go_on: str,
 ) -> Failures:
     context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in a broken state
     stop, events = context.Event(), context.Queue()
@@ -165,11 +201,11 @@ def _run_in_workers(
         finally:
             stop.set()
     _drain(events, on_event, wait=0.0)
-    _raise_first(others, should_stop(), jobs[0].folder.parent)
+    _raise_first(others, should_stop(), go_on)
     return failures
 
 
-def _raise_first(errors: list[BaseException], asked_to_stop: bool, folder: Path) -> None:
+def _raise_first(errors: list[BaseException], asked_to_stop: bool, go_on: str) -> None:
     """Raise what ended the workers: a bug of ours, a lost process, or a wish to stop."""
     for error in errors:
         if not isinstance(error, Stopped | BrokenProcessPool):
@@ -179,7 +215,7 @@ def _raise_first(errors: list[BaseException], asked_to_stop: bool, folder: Path)
             raise Stopped from error
         raise TrainingError(
             "A worker process was ended from outside, perhaps for lack of memory. Go on from the last checkpoints, "
-            f"with fewer --workers if memory is short: mnemon run --resume {shlex.quote(str(folder))}"
+            f"with fewer --workers if memory is short: {go_on}"
         ) from error
 
 

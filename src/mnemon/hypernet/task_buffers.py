@@ -1,19 +1,19 @@
-"""One set of a target's buffers (such as batch-norm statistics) for every task."""
+"""One set of a network's buffers (such as batch-norm statistics) for every task."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
-from mnemon.hypernet.target import Buffers, Target
+from mnemon.hypernet.target import Buffers
 
 
 class TaskBuffers(nn.Module):
     """Grows by a fresh set with every task; registered, so that the sets move and are saved with the learner."""
 
-    def __init__(self, target: Target):
+    def __init__(self, module: nn.Module):
         super().__init__()
-        self._fresh = target.fresh_buffers()
+        self._fresh: Buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
         self._n_tasks = 0
 
     @property

@@ -53,6 +53,9 @@ class TaskClassifier(AbstractInference):
     def start_learning(self) -> None:
         self.optimizers = {"task_classifier": self.problem.optimizer.build(self.network.parameters())}
 
+    def mechanisms(self) -> dict[str, str]:
+        return {"inference_loss": "the loss of the classifier of tasks"}
+
     def count(self) -> int:
         return sum(p.numel() for p in self.network.parameters()) + self.replay.count()
 

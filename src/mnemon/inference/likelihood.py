@@ -113,6 +113,9 @@ class LikelihoodInference(AbstractInference):
         scores = torch.cat([self._score(part, task_id) for part in inputs.flatten(1).split(AT_ONCE)])
         self.floors[task_id] = scores.quantile(FLOOR_SHARE)
 
+    def mechanisms(self) -> dict[str, str]:
+        return {"density_penalty": "the penalty on changes of generated densities"}
+
     def count(self) -> int:
         return self.memory.hypernet.count()
 

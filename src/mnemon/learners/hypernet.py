@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Examples, Kind
+from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.inference.answer import answer_by_task
 from mnemon.inference.base import AbstractInference
@@ -127,14 +127,14 @@ class HypernetLearner(AbstractLearner):
         inputs, targets = examples.batch(picked.to(examples.inputs.device))
 
         def log_likelihood(weights: Tensor, x: Tensor, y: Tensor) -> Tensor:
-            outputs = self._run(x, task_id, training=False, weights=weights)
-            if self.problem.kind is Kind.REGRESSION:
-                return -0.5 * (outputs - y).square().sum()
-            return outputs.log_softmax(1).gather(1, y[:, None]).sum()
+            return self.problem.log_likelihood(self._run(x, task_id, training=False, weights=weights), y)
 
         with torch.no_grad():
             weights = self.memory.weights(task_id)
         return diagonal_fisher(log_likelihood, weights, inputs, targets)
+
+    def mechanisms(self) -> dict[str, str]:
+        return {"penalty": "the penalty on changes of generated weights"}
 
     def counts(self) -> Counts:
         memory, inference = self.memory, self.inference

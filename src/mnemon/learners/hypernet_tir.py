@@ -24,10 +24,10 @@ class HypernetTIR(HypernetLearner):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.replay.model is ReplayModel.PLAIN_VAE:
+            if self.replay.model in (ReplayModel.PLAIN_VAE, ReplayModel.PRESENT):
                 raise UsageError(
-                    "A plain-vae cannot say which task a sample is of, and so cannot train a classifier of tasks: "
-                    "set method.replay.model to vae, gan or real."
+                    f"Replay by {self.replay.model.value} cannot say which task a sample is of, and so cannot train "
+                    "a classifier of tasks: set method.replay.model to vae, gan or real."
                 )
 
     config: Config

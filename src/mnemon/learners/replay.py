@@ -123,6 +123,9 @@ class ReplayLearner(AbstractOneNetworkLearner):
     def finish_learning(self, examples: Examples) -> None:
         self.before = None
 
+    def mechanisms(self) -> dict[str, str]:
+        return {"replay_loss": "the loss on replayed inputs"}
+
     def counts(self) -> Counts:
         n_tasks, replay, size = self.problem.n_tasks, self._replay, self.size()
         return Counts(size + replay.count(), replay.numel_per_task, size, n_tasks, spared(replay, n_tasks))

@@ -142,7 +142,7 @@ class Protected(Part):
         self.target = Target(module, generate)
         self.hypernet = build_hypernet(config.hypernet, self.target)
         self.embeddings = nn.ParameterList()
-        self.buffers_of = TaskBuffers(self.target)
+        self.buffers_of = TaskBuffers(module)
         self.snapshot: Snapshot | None = None
         self.importances = nn.ParameterList()
         self.capacity, self.keeps_snapshot = capacity, keeps_snapshot

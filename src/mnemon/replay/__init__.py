@@ -7,6 +7,7 @@ from collections.abc import Callable
 from mnemon.problem import Problem
 from mnemon.replay.config import ReplayConfig, ReplayModel
 from mnemon.replay.gan import GAN
+from mnemon.replay.present import PresentData
 from mnemon.replay.real import RealData
 from mnemon.replay.source import AbstractReplay
 from mnemon.replay.vae import VAE, PlainVAE
@@ -16,6 +17,7 @@ REPLAYS: dict[ReplayModel, Callable[[ReplayConfig, Problem], AbstractReplay]] = 
     ReplayModel.GAN: GAN,
     ReplayModel.PLAIN_VAE: PlainVAE,
     ReplayModel.REAL: RealData,
+    ReplayModel.PRESENT: PresentData,
 }
 
 

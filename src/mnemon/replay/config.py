@@ -21,6 +21,8 @@ class ReplayModel(str, Enum):
     """A variational autoencoder kept by its own replay (deep generative replay)."""
     REAL = "real"
     """The real data of earlier tasks: an upper bound."""
+    PRESENT = "present"
+    """The present task's own inputs (learning without forgetting)."""
 
 
 class Condition(str, Enum):
@@ -41,7 +43,7 @@ class ReplayConfig(Protection):
     section: ClassVar[str] = "replay"
 
     model: ReplayModel = ReplayModel.VAE
-    """Where inputs of earlier tasks come from: vae, gan, plain-vae or real."""
+    """Where inputs of earlier tasks come from: vae, gan, plain-vae, real, or present (the new task's inputs: LwF)."""
     encoder: tuple[int, ...] = (400, 400)
     """Widths of the encoder's hidden layers (gan: of the discriminator's)."""
     decoder: tuple[int, ...] = (400, 400)

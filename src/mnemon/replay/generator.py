@@ -101,6 +101,10 @@ class AbstractGenerator(AbstractReplay):
         if self.learning:
             self.optimizers = {"partner": self._optimizer_config.build(self.partner.parameters())}
 
+    def mechanisms(self) -> dict[str, str]:
+        several = self.n_kept > 1  # the first task has nothing before it to be kept
+        return {"replay_penalty": "the penalty on changes of what is replayed"} if several else {}
+
     def count(self) -> int:
         return sum(p.numel() for p in self.partner.parameters()) + self.generator.memory.hypernet.count()
 

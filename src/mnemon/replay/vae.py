@@ -105,6 +105,10 @@ class PlainVAE(AbstractReplay):
     def finish_learning(self, examples: Examples) -> None:
         self.before = None
 
+    def mechanisms(self) -> dict[str, str]:
+        several = self.n_tasks > 1
+        return {"replayed_reconstruction": "the replay that keeps the replay model itself"} if several else {}
+
     def count(self) -> int:
         return sum(p.numel() for net in (self.encoder, self.decoder) for p in net.parameters())
 

@@ -44,6 +44,8 @@ class RunRecord:
     drift: list[float] = field(default_factory=list)
     """Mean squared change of each task's replayed images from right after the task to the end."""
     seconds: dict[str, float] = field(default_factory=dict)
+    alarms: list[str] = field(default_factory=list)
+    """Mechanisms of the method that never acted, each in a sentence."""
     finished: bool = False
     published: str = ""
     format: int = FORMAT

@@ -49,7 +49,7 @@ def matrix_table(record: RunRecord) -> RenderableType:
         elif i < len(record.matrix):
             row = record.matrix[i]
             table.add_row(str(i + 1), *("…" if j is None else _number(row[j], record) for j in shown))
-    title = f"\n{_unit(record)} on each task (columns) after each task (rows), seed {record.seed}"
+    title = f"\n{unit(record)} on each task (columns) after each task (rows), seed {record.seed}"
     return Group(Text(title, style="italic"), table)
 
 
@@ -61,8 +61,15 @@ def _shown(n: int) -> list[int | None]:
     return [*range(half), None, *range(n - half, n)]
 
 
-def _unit(record: RunRecord) -> str:
+def unit(record: RunRecord) -> str:
+    """Say what the numbers of a record are."""
     return "Accuracy (%)" if record.metric == "accuracy" else "Mean squared error"
+
+
+def tested_on(record: RunRecord) -> str:
+    """Say on what was tested, unless it was the test data."""
+    held_out = record.config.get("training", {}).get("held_out", 0.0)
+    return ", tested on held-out training data" if held_out else ""
 
 
 def _number(value: float, record: RunRecord) -> str:
@@ -117,7 +124,7 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
         "mean", spread(during, first), spread(final, first),
         spread([b - a for a, b in zip(during, final, strict=True)], first), style="bold",
     )  # fmt: skip
-    table.title = f"{_unit(first)} on each task"
+    table.title = f"{unit(first)} on each task{tested_on(first)}"
     table.title_justify = "left"
     return table
 
@@ -152,7 +159,10 @@ def _facts(records: Sequence[RunRecord]) -> Text:
     train = [r.seconds.get("train", math.nan) for r in records]
     test = [r.seconds.get("test", math.nan) for r in records]
     lines.append(f"time         {_mean(train):.1f} s training, {_mean(test):.1f} s testing per seed")
-    return Text("\n".join(lines))
+    text = Text("\n".join(lines))
+    for alarm in dict.fromkeys(alarm for r in records for alarm in r.alarms):
+        text.append(f"\nalarm        {alarm}", style="yellow")
+    return text
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -19,7 +19,7 @@ from torch import Tensor
 from mnemon.errors import CheckpointError
 
 FILE = "checkpoint.safetensors"
-FORMAT = 2
+FORMAT = 3
 
 
 def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from mnemon.benchmarks.task import TaskStream
 from mnemon.config import differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners.base import AbstractLearner
+from mnemon.part import parts_of
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.batches import Batches
@@ -47,6 +48,8 @@ class TrainingConfig:
     """What is told of the task at test time: cl1 (the task), cl2 (nothing, one head), cl3 (nothing, all classes)."""
     label_smoothing: float = 0.0
     """Probability taken from the true class and spread over the task's other classes (the paper's 0.95 is 0.05)."""
+    held_out: float = 0.0
+    """Share of every task's training data that is kept from training and tested on *in place of the test data*."""
     matrix: MatrixRows = MatrixRows.FULL
     """Tests after a task: full (all tasks so far) or diagonal (that task; all at the end)."""
     log_every: int = 50
@@ -60,6 +63,8 @@ class TrainingConfig:
                 raise UsageError(f"training.{name} must be at least 1, not {getattr(self, name)}.")
         if not 0 <= self.label_smoothing < 1:
             raise UsageError(f"training.label_smoothing must be at least 0 and below 1, not {self.label_smoothing}.")
+        if not 0 <= self.held_out < 1:
+            raise UsageError(f"training.held_out must be at least 0 and below 1, not {self.held_out}.")
         if not self.checkpoint_seconds >= 0:
             raise UsageError(f"training.checkpoint_seconds must not be negative, not {self.checkpoint_seconds}.")
 
@@ -83,6 +88,14 @@ class Progress:
     losses: list[dict[str, float]] = field(default_factory=list)
     """One entry every `log_every` steps."""
     seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "test": 0.0})
+    peaks: dict[str, float] = field(default_factory=dict)
+    """The largest size that each term of the loss had from the second task on."""
+
+    def see(self, terms: dict[str, float]) -> None:
+        """Take note of the terms of a step."""
+        if self.task_id > 0:
+            for name, value in terms.items():
+                self.peaks[name] = max(self.peaks.get(name, 0.0), abs(value))
 
 
 class Watcher:
@@ -144,6 +157,7 @@ class Trainer:
             self._seed(task_id, progress.step + 1)
             terms = {k: float(v) for k, v in learner.train_step(batches[progress.step]).items()}
             self._check(terms)
+            progress.see(terms)
             progress.step += 1
             progress.seconds["train"] += time.perf_counter() - started
             if progress.step % config.log_every == 0 or progress.step == config.steps:
@@ -215,6 +229,7 @@ class Trainer:
                 "inferred": p.inferred,
                 "untrained": p.untrained,
                 "seconds": p.seconds,
+                "peaks": p.peaks,
             }
             # The loss curves grow with the run: too long for a header.
             tensors = {**self.learner.tensors(), LOSSES: checkpoint.as_bytes(p.losses)}
@@ -243,6 +258,18 @@ class Trainer:
         self.learner.restore(checkpoint.to_device(tensors, self.learner.device), facts["n_begun"], facts["step"] > 0)
         fields: dict[str, Any] = {name: facts[name] for name in Progress.__dataclass_fields__ if name != LOSSES}
         self.progress = Progress(losses=losses, **fields)
+
+
+def alarms(learner: AbstractLearner, progress: Progress) -> list[str]:
+    """Say which mechanisms of a method never acted: it may be fine-tuning under another name."""
+    if progress.task_id < 2:
+        return []
+    mechanisms = {term: what for part in parts_of(learner).values() for term, what in part.mechanisms().items()}
+    return [
+        f"{what[0].upper()}{what[1:]} never acted: '{term}' was 0 in every step from the second task on."
+        for term, what in mechanisms.items()
+        if not progress.peaks.get(term)
+    ]
 
 
 def _check_fit(learner: AbstractLearner, stream: TaskStream, config: TrainingConfig) -> None:

@@ -1,0 +1,213 @@
+"""Several methods on one benchmark: what each word of the user stands for, and the runs of them all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mnemon.benchmarks.scenario import Scenario
+from mnemon.config import differences
+from mnemon.errors import DataError, UsageError, choose
+from mnemon.experiments.preset import DEFAULT, FOLDER, Preset, all_presets, load_preset
+from mnemon.experiments.run import Place, RunConfig, begin, new_folder, resolve
+from mnemon.experiments.study import Failures, Job, dated_folder, keep_begun, resumed_jobs
+from mnemon.learners import LEARNERS
+from mnemon.results.comparison import Comparison
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be compared."""
+
+    benchmark: str
+    scenario: Scenario
+    methods: dict[str, RunConfig]
+    """By the label of each: the word with which the user named it."""
+
+
+def make_plan(
+    words: Sequence[str],
+    benchmark: str | None = None,
+    scenario: str | None = None,
+    overrides: Sequence[str] = (),
+) -> Plan:
+    """Find out what `METHOD` or `METHOD:name=value,name=value` words mean for the benchmark of a preset."""
+    if not words:
+        raise UsageError("Name the methods to compare, such as: mnemon compare hypernet finetuned-target joint")
+    for i, word in enumerate(words):
+        if word in words[:i]:
+            raise UsageError(f"'{word}' is named twice; a variant is written METHOD:name=value.")
+    finder = _Finder(benchmark or DEFAULT, choose("scenario", scenario or "cl1", _SCENARIOS))
+    methods = {word: _config(word, finder, overrides) for word in words}
+    return Plan(finder.preset.name, finder.scenario, methods)
+
+
+def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, place: Place) -> tuple[Path, list[Job]]:
+    """Make the folder of a comparison with one for each method and seed; return it and the jobs."""
+    records = {}
+    for label, config in plan.methods.items():
+        with _said_of(label):  # what is wrong with a method shows before a folder is made
+            records[label] = begin(config, seeds[0], place)
+    folder = new_folder(out or dated_folder(f"compare-{plan.benchmark}-{plan.scenario.value}"), "compare")
+    folders = _folder_names(plan.methods)
+    jobs: list[Job] = []
+    for seed in seeds:  # all methods of a seed before the next seed: the table is whole as early as can be
+        for label, config in plan.methods.items():
+            home = new_folder(folder / folders[label] / f"seed-{seed}")
+            jobs.append(Job(len(jobs), config, seed, home, label))
+            keep_begun(jobs[-1], records[label])
+    Comparison(plan.benchmark, plan.scenario.value, folders).write(folder)
+    return folder, jobs
+
+
+def resumed_runs(folder: Path) -> list[Job]:
+    """Return the jobs of a comparison's unfinished runs."""
+    folders = Comparison.read(folder).folders
+    jobs = [job for label, name in folders.items() for job in resumed_jobs(folder / name, label=label)]
+    return [job._replace(number=i) for i, job in enumerate(sorted(jobs, key=lambda job: job.seed))]
+
+
+def keep_failures(folder: Path, failures: Failures) -> None:
+    """Note in a comparison's folder which runs could not go on, and why."""
+    reasons = {job.folder.relative_to(folder).as_posix(): str(error) for job, error in failures}
+    replace(Comparison.read(folder), failures=reasons).write(folder)
+
+
+# From words to settings
+
+_SCENARIOS = {scenario.value: scenario for scenario in Scenario}
+
+
+class _Finder:
+    """Finds a method by its name, for one benchmark and scenario."""
+
+    def __init__(self, benchmark: str, scenario: Scenario):
+        self.preset, self.scenario = load_preset(benchmark), scenario
+        self.config = resolve(self.preset)
+        # In the name of a preset CL1 is left out.
+        also = [f"{benchmark}-"] if scenario is Scenario.CL1 else []
+        self.prefixes = [f"{benchmark}-{scenario.value}-", *also]
+
+    def find(self, name: str) -> tuple[Preset, list[str]]:
+        """Return the preset of a method, and the settings that make it this method in this scenario."""
+        for prefix in self.prefixes:
+            if _is_preset(prefix + name):
+                return load_preset(prefix + name), []
+        if _is_preset(name) or name.endswith(".toml"):
+            return load_preset(name), []
+        choose("method", name, dict.fromkeys(self.names()))
+        changes = []
+        if name != self.config.method_name:
+            changes.append(f"method={name}")
+        if self.scenario is not self.config.training.scenario:
+            changes.append(f"training.scenario={self.scenario.value}")
+        return self.preset, changes
+
+    def names(self) -> list[str]:
+        """Return all names that can be found: short names of presets, learners, and other presets that fit."""
+        fitting = [preset.name for preset in all_presets() if self._fits(preset)]
+        prefix = {name: next((p for p in self.prefixes if name.startswith(p)), "") for name in fitting}
+        short = [name.removeprefix(prefix[name]) for name in fitting if prefix[name]]
+        return list(dict.fromkeys([*short, *LEARNERS, *(name for name in fitting if not prefix[name])]))
+
+    def _fits(self, preset: Preset) -> bool:
+        scenario = preset.values.get("training", {}).get("scenario", Scenario.CL1.value)
+        same = preset.values.get("benchmark") == self.preset.values.get("benchmark")
+        return same and bool(scenario == self.scenario.value)
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse a method of another benchmark or scenario."""
+        if different := differences(_measured(config), _measured(self.config)):
+            raise UsageError(f"It learns other tasks than {self.preset.name}: {', '.join(different)}.")
+        _check_scenario(config, self.scenario)
+
+
+def _is_preset(name: str) -> bool:
+    return (FOLDER / f"{name}.toml").exists()
+
+
+def _config(word: str, finder: _Finder, overrides: Sequence[str]) -> RunConfig:
+    """Return the config that a word stands for; its own settings win over those of all methods."""
+    name, own = split_word(word)
+    preset, changes = finder.find(name)
+    with _said_of(word):
+        plain = resolve(preset, changes)
+        finder.check(plain)
+        common = _changed(preset, changes, overrides) if overrides else plain
+        config = resolve(preset, [*changes, *overrides, *own]) if own else common
+        for changed in (common, config):
+            if changed.method_name != plain.method_name or changed.benchmark_name != plain.benchmark_name:
+                raise UsageError("Methods are named by words and their benchmark by --benchmark, not by settings.")
+            _check_scenario(changed, finder.scenario)
+        if different := differences(_measured(config), _measured(common)):
+            raise UsageError(f"All methods learn the same tasks: change {', '.join(different)} by --set.")
+    return config
+
+
+def _changed(preset: Preset, changes: Sequence[str], overrides: Sequence[str]) -> RunConfig:
+    try:
+        return resolve(preset, [*changes, *overrides])
+    except UsageError as error:
+        raise UsageError(f"{error} --set is for all methods; for one alone write METHOD:name=value.") from error
+
+
+def _check_scenario(config: RunConfig, scenario: Scenario) -> None:
+    if config.training.scenario is not scenario:
+        given = config.training.scenario.value
+        raise UsageError(f"Its scenario is {given}, not {scenario.value}. All methods have that of --scenario.")
+
+
+def _measured(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that numbers must share to be compared: what is learned and on what it is tested."""
+    tables = config.plain()
+    return {"benchmark": tables["benchmark"], "training": {"held_out": tables["training"].get("held_out")}}
+
+
+def split_word(word: str) -> tuple[str, list[str]]:
+    """Split `METHOD:name=value,name=value` into the method and its own settings."""
+    name, colon, text = word.partition(":")
+    own = _split_at_commas(text) if colon else []
+    if not name or not all("=" in setting for setting in own):
+        raise UsageError(f"A method is written METHOD or METHOD:name=value,name=value, not '{word}'.")
+    return name, own
+
+
+def _split_at_commas(text: str) -> list[str]:
+    """Split at the commas that are not within brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "[{(") - (letter in "]})")
+        if letter == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+@contextmanager
+def _said_of(label: str) -> Iterator[None]:
+    """Name the method that an error is about; missing data are no matter of the method."""
+    try:
+        yield
+    except DataError:
+        raise
+    except UsageError as error:
+        raise type(error)(f"{label}: {error}") from error
+
+
+# Folders
+
+
+def _folder_names(labels: Iterable[str]) -> dict[str, str]:
+    """Return a name that any file system takes for each label, no two alike."""
+    names: dict[str, str] = {}
+    for label in labels:
+        safe = re.sub(r"[^\w.=+-]+", "-", label).strip("-.")[:80] or "method"
+        taken = {name.casefold() for name in names.values()}
+        tries = (safe, *(f"{safe}-{i}" for i in range(2, len(names) + 2)))
+        names[label] = next(name for name in tries if name.casefold() not in taken)
+    return names

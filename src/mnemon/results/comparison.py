@@ -1,0 +1,246 @@
+"""A comparison of methods: a folder with the runs of each, the table of what came out, and its numbers as CSV.
+
+compare.json    which methods were compared, in which order, and the folder of each
+summary.txt     the table
+comparison.csv  a line per run
+tasks.csv       a line per run and task: the data of a figure
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mnemon.errors import UsageError
+from mnemon.results.metrics import mean_and_sem
+from mnemon.results.record import RunRecord, find_runs, write_text
+from mnemon.results.tables import check_same_experiment, spread, tested_on, unit
+
+FORMAT = 1
+FILE, RUNS, TASKS = "compare.json", "comparison.csv", "tasks.csv"
+BYTES_PER_NUMBER = 4
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared."""
+
+    benchmark: str
+    scenario: str
+    folders: dict[str, str]
+    """The folder of each method's runs within that of the comparison, by its label, in the order of the table."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Why a run could not go on, by its folder within that of the comparison."""
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        """Write the file of the comparison."""
+        write_text(folder / FILE, json.dumps(asdict(self), indent=1))
+
+    @classmethod
+    def read(cls, folder: Path) -> Comparison:
+        """Read the file of the comparison in a folder."""
+        if not folder.exists():
+            raise UsageError(f"There is no folder {folder}.")
+        try:
+            facts = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            if facts["format"] > FORMAT:
+                raise UsageError(
+                    f"The comparison in {folder} has format {facts['format']} and was written by a newer mnemon; "
+                    f"this one reads format {FORMAT}."
+                )
+            if not facts["folders"]:
+                raise ValueError("it names no methods")
+            return cls(**{**facts, "folders": dict(facts["folders"]), "failures": dict(facts["failures"])})
+        except FileNotFoundError as error:
+            raise UsageError(f"{folder} holds no comparison: there is no {FILE} in it.") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"The comparison in {folder} is damaged: {FILE} cannot be read ({error}).") from error
+
+
+def is_comparison(folder: Path) -> bool:
+    """Say whether a folder holds a comparison, rather than a run or several seeds."""
+    return (folder / FILE).exists()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method that is compared, with its runs."""
+
+    label: str
+    records: list[RunRecord]
+    failures: dict[int, str]
+    """Why a seed could not go on."""
+
+    @property
+    def finished(self) -> list[RunRecord]:
+        """The runs that count."""
+        return [record for record in self.records if record.finished]
+
+
+def read_entries(folder: Path, comparison: Comparison) -> list[Entry]:
+    """Read the runs of each method."""
+    entries = []
+    for label, name in comparison.folders.items():
+        records = {path: RunRecord.read(path) for path in find_runs(folder / name)}
+        check_same_experiment(list(records.values()))
+        # What has failed may have been resumed since.
+        failed = {r.seed: path.relative_to(folder).as_posix() for path, r in records.items() if not r.finished}
+        reasons = {seed: comparison.failures[key] for seed, key in failed.items() if key in comparison.failures}
+        entries.append(Entry(label, list(records.values()), reasons))
+    return entries
+
+
+def shown(folder: Path) -> RenderableType:
+    """Show a comparison, finished or not: a row per method, then what is to be said of them."""
+    comparison = Comparison.read(folder)
+    entries = read_entries(folder, comparison)
+    title = Text(f"\n{comparison.benchmark}, {comparison.scenario}", style="bold")
+    first = entries[0].records[0]
+    title.append(f"  {unit(first)}, mean over tasks{tested_on(first)}\n", style="")
+    return Group(title, _table(entries), Text("\n" + "\n".join(_notes(entries))))
+
+
+def write_numbers(folder: Path) -> None:
+    """Write what the table was made of: a line per run, and a line per run and task."""
+    entries = read_entries(folder, Comparison.read(folder))
+    write_text(folder / RUNS, _csv(_RUN_COLUMNS, (_run_line(e.label, r) for e in entries for r in e.records)))
+    lines = (line for e in entries for r in e.records for line in _task_lines(e.label, r))
+    write_text(folder / TASKS, _csv(_TASK_COLUMNS, lines))
+
+
+# What a run came to, in one number each
+
+
+def parameters(record: RunRecord) -> int:
+    """Return how many numbers are stored after the last task."""
+    c = record.counts
+    return int(c["learned"] + c["n_tasks"] * c["per_task"] - c.get("spared", 0))
+
+
+def ms_per_step(record: RunRecord) -> float:
+    """Return the milliseconds that a training step took, of a finished run."""
+    steps = record.config["training"]["steps"] * len(record.task_names)
+    return 1000 * record.seconds["train"] / steps if record.finished else math.nan
+
+
+def inferred(record: RunRecord) -> float:
+    """Return the percentage of inputs whose task was inferred right at the end; NaN where it was told."""
+    return mean_and_sem(record.inferred[-1])[0] if record.finished and record.inferred else math.nan
+
+
+def in_bytes(numbers: float) -> str:
+    """Show the memory that so many numbers take."""
+    size = BYTES_PER_NUMBER * numbers
+    for factor, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= factor:
+            return f"{size / factor:.1f} {name}"
+    return f"{size:.0f} B" if size else "0"
+
+
+# The table
+
+_METHOD, _INFERRED, _PUBLISHED = "method", "task\ninferred\nright", "published"
+_AT_THE_END, _RIGHT_AFTER = "at the end", "right after"
+
+
+def _table(entries: Sequence[Entry]) -> Table:
+    columns = {
+        _METHOD: [_name(e) for e in entries],
+        _AT_THE_END: [_spread([r.accuracy.final.value for r in e.finished], e) for e in entries],
+        _RIGHT_AFTER: [_spread([r.accuracy.during.value for r in e.finished], e) for e in entries],
+        "change": [_spread([_mean([_change(r) for r in e.finished])], e) for e in entries],
+        _INFERRED: [_spread([_mean([inferred(r) for r in e.finished])], e) for e in entries],
+        "parameters\nstored": [f"{parameters(e.records[0]):,}" for e in entries],
+        "kept per\ntask": [in_bytes(e.records[0].counts["per_task"]) for e in entries],
+        "ms per\nstep": [_missing(_mean([ms_per_step(r) for r in e.finished]), ".2f") for e in entries],
+        _PUBLISHED: [e.records[0].published for e in entries],
+    }
+    for column in (_INFERRED, _PUBLISHED):  # not every benchmark and method has them
+        if all(cell in ("", "·") for cell in columns[column]):
+            del columns[column]
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        justify: JustifyMethod = "left" if column in (_METHOD, _PUBLISHED) else "right"
+        long = column in (_METHOD, _AT_THE_END, _RIGHT_AFTER, _PUBLISHED)  # what takes two lines in a narrow terminal
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=not long)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _name(entry: Entry) -> str:
+    finished, failed = len(entry.finished), len(entry.failures)
+    if finished == len(entry.records):
+        return entry.label
+    return f"{entry.label} ({finished} of {len(entry.records)} seeds" + (f", {failed} failed)" if failed else ")")
+
+
+def _change(record: RunRecord) -> float:
+    return record.accuracy.final.value - record.accuracy.during.value
+
+
+def _mean(values: Sequence[float]) -> float:
+    return mean_and_sem(values)[0] if values else math.nan
+
+
+def _spread(values: Sequence[float], entry: Entry) -> str:
+    return spread(values or [math.nan], entry.records[0])
+
+
+def _missing(value: float, form: str) -> str:
+    return "·" if math.isnan(value) else format(value, form)
+
+
+def _notes(entries: Sequence[Entry]) -> list[str]:
+    seeds = max(len(e.records) for e in entries)
+    finished, runs = sum(len(e.finished) for e in entries), sum(len(e.records) for e in entries)
+    lines = ["1 seed for each method" if seeds == 1 else f"{seeds} seeds for each method, mean ± SEM"]
+    if finished < runs:
+        lines[0] += f"; {finished} of {runs} runs are finished"
+    lines += [f"{e.label}: seed {seed} failed: {reason}" for e in entries for seed, reason in e.failures.items()]
+    lines += [f"{e.label}: {alarm}" for e in entries for r in e.records for alarm in r.alarms]
+    return list(dict.fromkeys(lines))
+
+
+# The files
+
+_RUN_COLUMNS = (
+    "label", "preset", "seed", "final", "during", "bwt_gem", "inferred",
+    "parameters", "per_task", "ms_per_step", "finished",
+)  # fmt: skip
+_TASK_COLUMNS = ("label", "seed", "task", "name", "right_after", "at_the_end")
+
+
+def _run_line(label: str, record: RunRecord) -> list[object]:
+    a = record.accuracy
+    return [
+        label, record.preset, record.seed, a.final.value, a.during.value, a.bwt_gem.value, inferred(record),
+        parameters(record), int(record.counts["per_task"]), ms_per_step(record), record.finished,
+    ]  # fmt: skip
+
+
+def _task_lines(label: str, record: RunRecord) -> Iterable[list[object]]:
+    values = record.accuracy.values
+    for j, name in enumerate(record.task_names):
+        yield [label, record.seed, j + 1, name, float(values[j, j]), float(values[-1, j])]
+
+
+def _csv(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """Return lines as CSV; what is not a number is left empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for line in lines:
+        writer.writerow("" if isinstance(cell, float) and math.isnan(cell) else cell for cell in line)
+    return text.getvalue()

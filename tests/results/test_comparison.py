@@ -1,0 +1,218 @@
+"""What is shown and kept of a comparison: the right numbers for each method, in the order that was asked for."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mnemon.errors import UsageError
+from mnemon.results.comparison import FILE, RUNS, TASKS, Comparison, in_bytes, is_comparison, shown, write_numbers
+
+TRAINING = {"training": {"steps": 50}}
+
+
+@pytest.fixture
+def compared(tmp_path, make_record) -> Callable[..., Path]:
+    """Make the folder of a comparison of runs, given by label and then as changes to a record for each seed."""
+
+    def make(failures: dict[str, str] | None = None, **methods: list[dict]) -> Path:
+        for label, runs in methods.items():
+            for seed, changes in enumerate(runs):
+                folder = tmp_path / label / f"seed-{seed}"
+                folder.mkdir(parents=True)
+                make_record(**{"seed": seed, "config": {"preset": label, **TRAINING}, **changes}).write(folder)
+        Comparison("split-x", "cl1", {label: label for label in methods}, failures or {}).write(tmp_path)
+        return tmp_path
+
+    return make
+
+
+def text_of(folder: Path, width: int = 120) -> str:
+    text = io.StringIO()
+    Console(file=text, width=width, markup=False).print(shown(folder))
+    assert max(len(line) for line in text.getvalue().splitlines()) <= width
+    return text.getvalue()
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """Return the cells of each row by the first one."""
+    table = text.partition("─\n")[2].partition("\n\n")[0]
+    return {cells[0]: cells[1:] for line in table.splitlines() if (cells := re.split(r"\s{2,}", line.strip()))}
+
+
+def lines_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+BETTER = {"matrix": ((94.0, None), (90.0, 97.0))}
+LARGE = {"counts": {"learned": 1000, "per_task": 448, "target": 1426, "n_tasks": 2, "spared": 48, "compression": 1}}
+
+
+def test_each_method_has_a_row_in_the_order_of_the_comparison(compared):
+    folder = compared(second=[{}, BETTER], first=[{**BETTER, **LARGE}, {**BETTER, **LARGE}])
+    text = text_of(folder)
+    assert "split-x, cl1  Accuracy (%), mean over tasks\n" in text
+    # Final 87.5 and 93.5, right after 92.5 and 95.5; 4220 + 2 × 32 numbers; 1 s for 2 × 50 steps.
+    assert rows_of(text) == {
+        "second": ["90.50 ± 3.00", "94.00 ± 1.50", "-3.50", "4,284", "128 B", "10.00"],
+        "first": ["93.50 ± 0.00", "95.50 ± 0.00", "-2.00", "1,848", "1.8 kB", "10.00"],
+    }
+    assert list(rows_of(text)) == ["second", "first"]
+    assert "2 seeds for each method, mean ± SEM\n" in text
+    assert "published" not in text
+    assert "inferred" not in text
+
+
+def test_one_seed_is_shown_without_an_error(compared):
+    text = text_of(compared(one=[{}]))
+    assert rows_of(text)["one"][:3] == ["87.50", "92.50", "-5.00"]
+    assert "1 seed for each method" in text
+    assert "±" not in text
+
+
+def test_what_only_some_have_is_missing_in_the_others(compared):
+    folder = compared(
+        ent=[{"inferred": [[70.0, float("nan")], [60.0, 80.0]], "published": "69.48 ± 0.80"}], told=[{}]
+    )
+    text = text_of(folder)
+    assert "inferred" in text
+    assert rows_of(text)["ent"] == ["87.50", "92.50", "-5.00", "70.00", "4,284", "128 B", "10.00", "69.48 ± 0.80"]
+    assert rows_of(text)["told"] == ["87.50", "92.50", "-5.00", "·", "4,284", "128 B", "10.00"]
+
+
+def test_errors_are_shown_in_their_own_unit(compared):
+    text = text_of(compared(one=[{"matrix": ((0.00421, None), (0.00523, 0.0061)), "metric": "mse"}]))
+    assert "Mean squared error, mean over tasks" in text
+    assert rows_of(text)["one"][:3] == ["0.0057", "0.0052", "0.0005"]
+
+
+UNFINISHED = {"matrix": ((90.0, None),), "finished": False}
+
+
+def test_only_finished_runs_count_and_the_others_are_named(compared):
+    folder = compared({"b/seed-1": "task_loss became nan.", "a/seed-0": "old"}, a=[{}, {}], b=[{}, UNFINISHED])
+    text = text_of(folder)
+    assert rows_of(text)["a"][0] == "87.50 ± 0.00"
+    assert rows_of(text)["b (1 of 2 seeds, 1 failed)"][0] == "87.50"
+    assert text.endswith(
+        "2 seeds for each method, mean ± SEM; 3 of 4 runs are finished\nb: seed 1 failed: task_loss became nan.\n"
+    )
+
+
+def test_a_comparison_of_which_nothing_is_finished_is_shown(compared):
+    text = text_of(compared(a=[UNFINISHED], b=[{"matrix": (), "finished": False, "seconds": {}}]))
+    assert rows_of(text) == {
+        f"{label} (0 of 1 seeds)": ["·", "·", "·", "4,284", "128 B", "·"] for label in ("a", "b")
+    }
+    assert "1 seed for each method; 0 of 2 runs are finished" in text
+
+
+def test_alarms_are_shown_once_for_each_method(compared):
+    alarm = {"alarms": ["The penalty never acted."]}
+    text = text_of(compared(a=[alarm, alarm], b=[{}, {}], c=[alarm, {}]))
+    assert text.endswith("mean ± SEM\na: The penalty never acted.\nc: The penalty never acted.\n")
+
+
+def test_a_test_on_held_out_data_is_said_to_be_one(compared):
+    text = text_of(compared(one=[{"config": {"preset": "x", "training": {"steps": 50, "held_out": 0.1}}}]))
+    assert "mean over tasks, tested on held-out training data\n" in text
+
+
+def test_nothing_is_lost_in_80_columns(compared):
+    label = "finetuned-hypernet_beta=0.0001"
+    run = {**BETTER, "inferred": [[70.0, 60.0], [60.0, 80.0]], "published": "69.48 ± 0.80"}
+    text = text_of(compared(**{label: [run, {**run, "matrix": ((90.0, None), (80.0, 95.0))}]}), width=80)
+    assert "…" not in text
+    columns = [re.split(r"\s{2,}", line.strip()) for line in text.partition("─\n")[2].splitlines()]
+    assert "".join(cells[0] for cells in columns if cells[0] and cells[0] in label) == label
+    for part in ("90.50", "94.00", "-3.50", "70.00", "4,284", "69.48"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [(0, "0"), (1, "4 B"), (24, "96 B"), (249, "996 B"), (250, "1.0 kB"), (448, "1.8 kB"), (1.5e6, "6.0 MB")],
+)
+def test_memory_is_shown_in_a_unit_that_fits(numbers, text):
+    assert in_bytes(numbers) == text
+
+
+def test_the_numbers_are_kept_for_each_run_and_task(compared):
+    folder = compared(a=[{}, UNFINISHED], b=[{"inferred": [[70.0, 60.0], [60.0, 80.0]]}])
+    write_numbers(folder)
+    first, second, third = lines_of(folder / RUNS)
+    assert first == {
+        "label": "a", "preset": "some-preset", "seed": "0", "final": "87.5", "during": "92.5", "bwt_gem": "-10.0",
+        "inferred": "", "parameters": "4284", "per_task": "32", "ms_per_step": "10.0", "finished": "True",
+    }  # fmt: skip
+    assert [second[key] for key in ("seed", "final", "during", "ms_per_step", "finished")] == [
+        "1",
+        "",
+        "",
+        "",
+        "False",
+    ]
+    assert (third["label"], third["inferred"]) == ("b", "70.0")
+    assert [list(line.values()) for line in lines_of(folder / TASKS)] == [
+        ["a", "0", "1", "task 0", "90.0", "80.0"],
+        ["a", "0", "2", "task 1", "95.0", "95.0"],
+        ["a", "1", "1", "task 0", "90.0", ""],
+        ["a", "1", "2", "task 1", "", ""],
+        ["b", "0", "1", "task 0", "90.0", "80.0"],
+        ["b", "0", "2", "task 1", "95.0", "95.0"],
+    ]
+
+
+def test_a_label_may_hold_commas_and_quotes(compared):
+    label = 'a "b", c'
+    folder = compared(**{label: [{}]})
+    write_numbers(folder)
+    assert [line["label"] for line in lines_of(folder / RUNS)] == [label]
+
+
+def test_what_was_compared_is_read_as_it_was_written(tmp_path):
+    written = Comparison("split-x", "cl3", {"b": "b", "a": "a-2"}, {"b/seed-1": "no."})
+    assert not is_comparison(tmp_path)
+    written.write(tmp_path)
+    assert is_comparison(tmp_path)
+    assert Comparison.read(tmp_path) == written
+    assert list(Comparison.read(tmp_path).folders) == ["b", "a"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 1}', '{"format": "x", "folders": {"a": "a"}}'])
+def test_a_damaged_comparison_is_named(tmp_path, content):
+    (tmp_path / FILE).write_text(content)
+    with pytest.raises(UsageError, match=rf"^The comparison in {tmp_path} is damaged: compare\.json cannot be read"):
+        Comparison.read(tmp_path)
+
+
+def test_a_comparison_without_methods_is_damaged(tmp_path):
+    Comparison("split-x", "cl1", {}).write(tmp_path)
+    with pytest.raises(UsageError, match=r"is damaged: compare\.json cannot be read \(it names no methods\)\.$"):
+        Comparison.read(tmp_path)
+
+
+def test_what_is_missing_or_newer_is_named(tmp_path):
+    with pytest.raises(UsageError, match=rf"^There is no folder {tmp_path}/none\.$"):
+        Comparison.read(tmp_path / "none")
+    with pytest.raises(UsageError, match=rf"^{tmp_path} holds no comparison: there is no compare\.json in it\.$"):
+        Comparison.read(tmp_path)
+    (tmp_path / FILE).write_text(json.dumps({"format": 9}))
+    with pytest.raises(
+        UsageError, match=r"has format 9 and was written by a newer mnemon; this one reads format 1\.$"
+    ):
+        Comparison.read(tmp_path)
+
+
+def test_runs_that_do_not_belong_together_are_not_averaged(compared, make_record):
+    folder = compared(a=[{}, {}])
+    make_record(preset="another", seed=1).write(folder / "a" / "seed-1")
+    with pytest.raises(UsageError, match="runs of different experiments here: some-preset and another"):
+        shown(folder)
