@@ -6,11 +6,11 @@ import copy
 import fnmatch
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,9 @@ from mnemon.optimizer import OptimizerConfig
 from mnemon.regularizers.protected import NewEmbedding, Protection
 from mnemon.seeding import derive, seed_all
 from mnemon.training.batches import Shuffled
+
+if TYPE_CHECKING:
+    from mnemon.continual.stream import Switch
 
 UNKNOWN = "unknown"
 """What an input is taken for that no task is sure of."""
@@ -168,13 +171,13 @@ class ContinualModel:
         """Go on with a task that was learned, from more data of it; all others stay as they are."""
         place = self._place(task)
         found = self._collected(data, loss, task, self._tasks[place].goal)
+        # First to the end, so that all is in its place again if learning fails.
         self._tasks.append(self._tasks.pop(place))
         self._learner.arrange([t for t in range(len(self._tasks)) if t != place] + [place])
         serial = self._n_learned
         with self._all_or_nothing(found.data):
             self._seed(serial, 0)
-            self._learner.begin_again(len(self._tasks) - 1)
-            self._tasks.pop()
+            self._begin_again(task)
             return self._train(task, found, serial, validation, epochs, steps, batch_size, quiet)
 
     def _collected(self, data: Any, loss: str | Loss, task: str, earlier: Goal | None = None) -> _Found:
@@ -223,14 +226,53 @@ class ContinualModel:
                         "The model is as it was before."
                     )
                 show(step + 1, loss)
+        return self._finish(task, data, goal, steps, serial, len(data), checked)
+
+    def _finish(
+        self,
+        task: str,
+        data: Data,
+        goal: Goal,
+        steps: int,
+        serial: int,
+        n_examples: int,
+        tested: _Found | None = None,
+    ) -> Remembered:
+        """Put a task away that was learned, with what is known of it."""
         self._seed(serial, steps + 1)
         self._learner.end_task(data)
         place = len(self._tasks)
-        score = self._score(checked.data if checked else data, place, goal)
+        score = self._score(tested.data if tested else data, place, goal)
         ceiling = self._ceiling(data, place, goal)
-        self._tasks.append(Remembered(task, goal, _signature(data.inputs), len(data), steps, score, ceiling, serial))
+        self._tasks.append(Remembered(task, goal, _signature(data.inputs), n_examples, steps, score, ceiling, serial))
         self._n_learned += 1
         return self._tasks[-1]
+
+    def _begin_again(self, task: str) -> None:
+        """Get ready to go on with a task that was learned."""
+        self._learner.begin_again(self._place(task))
+        del self._tasks[self._place(task)]
+
+    def learn_stream(
+        self,
+        batches: Iterable[Any],
+        *,
+        name: str = "task",
+        steps: int = 10,
+        recent: int = 8,
+        patience: int = 2,
+        loss: str | Loss = "auto",
+    ) -> list[Switch]:
+        """Learn from batches that nobody has cut into tasks; return the changes that were noticed.
+
+        Each batch is judged before it is learned: when `patience` batches in a row are much worse than lately, the
+        stream has changed, to a task that it knows or to a new one, which is called `name` and a number. Labels are
+        places among the module's outputs. A batch is learned in so many `steps`, together with `recent` ones.
+        """
+        from mnemon.continual.stream import StreamLearner
+
+        with _own_random_numbers(0):
+            return StreamLearner(self, name, steps, recent, patience, loss).run(batches)
 
     def _check_fit(self, task: str, data: Data, goal: Goal) -> None:
         """Try the module on two examples, so that what does not fit is said in words."""
