@@ -83,7 +83,7 @@ class Settings:
     generate: tuple[str, ...] = ("*",)
     adapters: LoRA | None = None
     compression: float = 1.0
-    beta: float = 0.01
+    beta: float = 0.1
     lr: float = 1e-3
     seed: int = 0
     hypernet: HypernetConfig | None = None
@@ -104,7 +104,7 @@ class ContinualModel:
         generate: str | Sequence[str] = "*",
         adapters: LoRA | None = None,
         compression: float = 1.0,
-        beta: float = 0.01,
+        beta: float = 0.1,
         lr: float = 1e-3,
         seed: int = 0,
         hypernet: HypernetConfig | None = None,

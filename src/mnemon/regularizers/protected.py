@@ -30,6 +30,8 @@ from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plai
 
 NEARBY = 0.1
 """Standard deviation of the noise of a nearby embedding."""
+PACE = 20.0
+"""What a task's factor is multiplied by: at an ordinary learning rate it would take long to leave 0."""
 AT_HAND = 256 * 2**20
 """Bytes of generated weights that are kept at hand while questions are answered."""
 
@@ -217,7 +219,7 @@ class Protected(Part):
         if self.own is None:
             return generated
         own = nn.functional.pad(self.own, (0, len(generated) - len(self.own)))
-        return torch.addcmul(own, generated, self.factors[task_id])
+        return torch.addcmul(own, generated, PACE * self.factors[task_id])
 
     @torch.no_grad()
     def network_weights(self, task_id: int) -> dict[str, Tensor]:
