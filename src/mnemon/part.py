@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -36,6 +37,9 @@ class Part(nn.Module):
 
     def derive(self) -> None:
         """Compute what follows from the state and is not kept in it."""
+
+    def arrange(self, order: Sequence[int]) -> None:
+        """Keep these tasks, in this order, and drop the others: between two tasks only."""
 
     def mechanisms(self) -> dict[str, str]:
         """Return the terms of a step by which earlier tasks are kept, and what each is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import asdict
 from pathlib import Path
@@ -59,6 +60,8 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
     try:
         model = ContinualModel(module, **_settings(facts["settings"]))
         _check_module(model, facts, path)
+        if facts["tasks"]:
+            model._make_densities(math.prod(facts["tasks"][0]["inputs"][0][0]))
         model._learner.restore(checkpoint.to_device(tensors, model.device), len(facts["tasks"]), learning=False)
         model._tasks = [_task(entry) for entry in facts["tasks"]]
         model._n_learned = int(facts["n_learned"])

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from mnemon.continual.data import Inputs
 from mnemon.continual.kinds import Goal
+from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Whole, parts_of
-from mnemon.problem import Terms
+from mnemon.problem import Batch, Terms
 from mnemon.regularizers.protected import Protected, Protection
 
 AT_ONCE = 1000
@@ -26,6 +27,8 @@ class ModuleLearner(Whole):
     ):
         super().__init__()
         self.memory = Protected(module, protection, optimizer, generate, from_own=True)
+        self.densities: LikelihoodInference | None = None
+        """How the (first) inputs of each task look, if tasks are to be recognised by that."""
 
     @property
     def n_tasks(self) -> int:
@@ -37,10 +40,15 @@ class ModuleLearner(Whole):
         """Where it computes."""
         return self.memory.hypernet.readout.device
 
-    def train_step(self, inputs: Inputs, targets: Tensor, goal: Goal) -> Terms:
-        """Learn from a batch of the newest task."""
-        loss = goal.loss(self.memory.run(self.n_tasks - 1, *inputs, training=True), targets)
-        return {"task_loss": loss.detach(), **self.memory.descend(loss)}
+    def train_step(self, inputs: Inputs, targets: Tensor, goal: Goal, progress: float = 0.0) -> Terms:
+        """Learn from a batch of the newest task, of whose steps such a share was taken."""
+        newest = self.n_tasks - 1
+        loss = goal.loss(self.memory.run(newest, *inputs, training=True), targets)
+        terms = {"task_loss": loss.detach(), **self.memory.descend(loss)}
+        if self.densities is not None:
+            no_class = torch.zeros(len(inputs[0]), dtype=torch.long, device=self.device)
+            terms |= self.densities.train_step(Batch(newest, inputs[0], no_class, progress=progress))
+        return terms
 
     @torch.no_grad()
     def outputs(self, inputs: Inputs, task_id: int) -> Tensor:
@@ -58,6 +66,7 @@ class ModuleLearner(Whole):
 
     def arrange(self, order: Sequence[int]) -> None:
         """Keep these tasks, in this order, and drop the others."""
-        self.memory.arrange(order)
         for part in parts_of(self).values():
             part.n_begun = len(order)
+            if part is not self:
+                part.arrange(order)

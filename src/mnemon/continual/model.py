@@ -23,7 +23,10 @@ from mnemon.continual.sizes import hypernet_for
 from mnemon.errors import TrainingError, UsageError, choose, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.inference.entropy import entropy
+from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
+from mnemon.models.vae import DensityVAE
 from mnemon.optimizer import OptimizerConfig
+from mnemon.problem import pixels_of
 from mnemon.regularizers.protected import NewEmbedding, Protection
 from mnemon.seeding import derive, seed_all
 from mnemon.training.batches import Shuffled
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 """What an input is taken for that no task is sure of."""
+DENSITY = DensityConfig(encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0)
+"""The model of how a task's inputs look."""
 FALSE_ALARMS = 0.05
 """Share of a task's own training inputs that would be called unknown."""
 CALIBRATION = 2000
@@ -87,6 +92,7 @@ class Settings:
     lr: float = 1e-3
     seed: int = 0
     hypernet: HypernetConfig | None = None
+    recognise: str = "entropy"
 
 
 class ContinualModel:
@@ -108,6 +114,7 @@ class ContinualModel:
         lr: float = 1e-3,
         seed: int = 0,
         hypernet: HypernetConfig | None = None,
+        recognise: str = "entropy",
     ):
         """Wrap a copy of a module; the module itself is left alone.
 
@@ -115,9 +122,12 @@ class ContinualModel:
         adapters: put low-rank adapters on linear layers, and let them alone differ.
         compression: parameters of the hypernetwork per generated weight.
         beta: how firmly earlier tasks are held.
+        recognise: how a task is told by its inputs: 'entropy' (whose network is surest; costs nothing), or 'density'
+        (a small model of how each task's inputs look is learned beside it; they must lie between 0 and 1).
         """
         patterns = (generate,) if isinstance(generate, str) else tuple(generate)
-        self._settings = Settings(patterns, adapters, compression, beta, lr, seed, hypernet)
+        choose("way to recognise tasks", recognise, {"entropy": None, "density": None})
+        self._settings = Settings(patterns, adapters, compression, beta, lr, seed, hypernet, recognise)
         self._tasks: list[Remembered] = []
         self._n_learned = 0
         with _own_random_numbers(derive(seed, "weights")):
@@ -151,6 +161,7 @@ class ContinualModel:
         self._check_new(task)
         found = self._collected(data, loss, task)
         serial = self._n_learned
+        self._make_densities(found.data.inputs[0][0].numel())
         with self._all_or_nothing(found.data):
             self._seed(serial, 0)
             self._learner.begin_task(len(self._tasks))
@@ -218,7 +229,7 @@ class ContinualModel:
             for step in range(steps):
                 self._seed(serial, step + 1)
                 inputs, targets = batches.take(step * batch_size, batch_size)
-                terms = self._learner.train_step(inputs, targets, goal)
+                terms = self._learner.train_step(inputs, targets, goal, step / steps)
                 loss = float(terms["task_loss"])
                 if not math.isfinite(loss):
                     raise TrainingError(
@@ -332,10 +343,7 @@ class ContinualModel:
     def _inferred(self, inputs: Inputs) -> Prediction:
         places = self._with_classes()
         each = [self._told(inputs, place, self._learner.outputs(inputs, place)) for place in places]
-        entropies = torch.stack([_entropy(answer.outputs) for answer in each])
-        best = entropies.argmin(0)
-        ceilings = torch.tensor([self._tasks[place].ceiling for place in places], device=best.device)
-        sure = entropies.gather(0, best[None])[0] <= ceilings[best]
+        best, sure = self._recognised(inputs, each)
         names = [
             self._tasks[places[i]].name if known else UNKNOWN
             for i, known in zip(best.tolist(), sure.tolist(), strict=True)
@@ -344,6 +352,34 @@ class ContinualModel:
         label = torch.stack([answer.label for answer in each])[best, rows]
         confidence = torch.stack([answer.confidence for answer in each])[best, rows]
         return Prediction(names, label, confidence, None)
+
+    def _recognised(self, inputs: Inputs, each: Sequence[Prediction]) -> tuple[Tensor, Tensor]:
+        """Return the task that each input is taken for, and whether it is likely to be of any."""
+        densities = self._learner.densities
+        if densities is not None:
+            scores = densities.scores(pixels_of(inputs[0]), lambda task_id: each[task_id].label)
+            return scores.argmax(1), densities.known(scores)
+        entropies = torch.stack([_entropy(answer.outputs) for answer in each])
+        best = entropies.argmin(0)
+        ceilings = torch.tensor([task.ceiling for task in self._tasks], device=best.device)
+        return best, entropies.gather(0, best[None])[0] <= ceilings[best]
+
+    def _make_densities(self, n_inputs: int) -> None:
+        """Make the models of how inputs look, if tasks are recognised by them; their size follows from the inputs."""
+        settings = self._settings
+        if settings.recognise != "density" or self._learner.densities is not None:
+            return
+        with _own_random_numbers(derive(settings.seed, "weights", 1)):
+            form = DensityVAE(n_inputs, 1, DENSITY.encoder, DENSITY.decoder, DENSITY.latent)
+            hypernet = hypernet_for(sum(p.numel() for p in form.parameters()), settings.compression)
+            densities = LikelihoodInference(
+                replace(DENSITY, beta=settings.beta, hypernet=hypernet),
+                n_inputs,
+                1,
+                OptimizerConfig(lr=settings.lr),
+                from_own=True,
+            )
+            self._learner.densities = densities.to(self.device)
 
     def _with_classes(self) -> list[int]:
         """Return the tasks among which an input's task can be inferred."""

@@ -160,6 +160,7 @@ class StreamLearner:
             name = f"{self.name} {number}"
             model._check_new(name)
             assert self.goal is not None
+            model._make_densities(data.inputs[0][0].numel())
             model._learner.begin_task(len(model._tasks))
             model._check_fit(name, data, self.goal)
             self.levels[name] = Level()

@@ -320,7 +320,6 @@ class Protected(Part):
         self.snapshot = self._anchors = self._lookahead = None
 
     def arrange(self, order: Sequence[int]) -> None:
-        """Keep these tasks, in this order, and drop the others: between two tasks only."""
         for name in ("embeddings", "factors", "importances"):
             values = getattr(self, name)
             setattr(self, name, nn.ParameterList(values[task_id] for task_id in order if len(values)))
