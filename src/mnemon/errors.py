@@ -37,3 +37,9 @@ def choose(kind: str, name: str, options: Mapping[str, T]) -> T:
         return options[name]
     hint = suggest(name, options)
     raise UsageError(f"Unknown {kind} '{name}'.{hint} Choose one of: {', '.join(options)}.")
+
+
+def check_not_negative(setting: str, value: float) -> None:
+    """Refuse a setting that must be a finite number of at least 0."""
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"{setting} must be a finite number of at least 0, not {value}.")

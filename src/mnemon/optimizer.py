@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mnemon.errors import UsageError, choose
+from mnemon.errors import UsageError, check_not_negative, choose
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
@@ -43,10 +43,7 @@ class OptimizerConfig:
         for name in ("beta1", "beta2", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"optimizer.{name} must be at least 0 and below 1, not {getattr(self, name)}.")
-        if not 0 <= self.weight_decay < float("inf"):
-            raise UsageError(
-                f"optimizer.weight_decay must be a finite number of at least 0, not {self.weight_decay}."
-            )
+        check_not_negative("optimizer.weight_decay", self.weight_decay)
 
     def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
         """Return a new optimizer for these parameters."""

@@ -109,10 +109,11 @@ def test_scores_are_log_probabilities_of_the_tasks_begun(classifier):
     torch.testing.assert_close(scores, inference.network(inputs)[:, :3].detach().log_softmax(1))
 
 
-def test_a_replay_model_that_cannot_name_the_tasks_is_refused():
+@pytest.mark.parametrize("model", ["plain-vae", "present"])
+def test_a_replay_model_that_cannot_name_the_tasks_is_refused(model):
     message = (
-        "Replay by plain-vae cannot say which task a sample is of, and so cannot train a classifier of tasks: "
+        f"Replay by {model} cannot say which task a sample is of, and so cannot train a classifier of tasks: "
         "set method.replay.model to vae, gan or real."
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        tiny.config_of("hypernet-tir", {"replay.model": "plain-vae"})
+        tiny.config_of("hypernet-tir", {"replay.model": model})

@@ -7,14 +7,16 @@ import re
 import pytest
 import torch
 
+from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Kind
 from mnemon.errors import UsageError
-from mnemon.hypernet.target import Target
 from mnemon.hypernet.task_buffers import TaskBuffers
 from mnemon.learners.base import Counts
 from mnemon.learners.bounds import FinetunedTarget, FromScratch, Joint
 from mnemon.optimizer import OPTIMIZERS, OptimizerConfig
 from mnemon.problem import Batch
+
+CL1, CL2, CL3 = Scenario
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
@@ -32,6 +34,37 @@ def test_regression_takes_the_mean_squared_error(problem):
     outputs, targets = torch.randn(20, 3), torch.randn(20, 3)
     found = problem(kind=Kind.REGRESSION).loss(outputs, targets)
     torch.testing.assert_close(found, ((outputs - targets) ** 2).mean())
+
+
+def test_the_log_likelihood_is_summed_and_knows_no_smoothing(problem, double):
+    outputs, targets = torch.randn(20, 3), torch.randint(3, (20,))
+    wanted = sum(row.exp()[y].div(row.exp().sum()).log() for row, y in zip(outputs, targets, strict=True))
+    found = problem(label_smoothing=0.1).log_likelihood(outputs, targets)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=0)
+
+
+def test_the_log_likelihood_of_numbers_is_that_of_a_gaussian_of_unit_variance(problem, double):
+    outputs, targets = torch.randn(20, 3), torch.randn(20, 3)
+    normal = torch.distributions.Normal(outputs, 1.0)
+    wanted = normal.log_prob(targets).sum() - normal.log_prob(outputs).sum()
+    found = problem(kind=Kind.REGRESSION).log_likelihood(outputs, targets)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "columns", "places"),
+    [(CL1, [2, 3], [0, 1]), (CL2, [0, 1], [0, 1]), (CL3, [0, 1, 2, 3], [2, 3])],
+)
+def test_targets_are_places_among_the_competing_outputs(scenario, columns, places, problem):
+    made = problem(scenario=scenario)
+    outputs = torch.arange(made.outputs.total).expand(2, -1)
+    assert made.competing_outputs(outputs, 1, 2).tolist() == [columns, columns]
+    assert made.competing_targets(torch.tensor([0, 1]), 1, 2).tolist() == places
+
+
+def test_numbers_have_no_place_among_outputs(problem):
+    targets = torch.randn(4, 1)
+    assert problem(kind=Kind.REGRESSION, outputs=1).competing_targets(targets, 1, 2) is targets
 
 
 def test_the_own_outputs_of_a_task_are_its_columns(problem):

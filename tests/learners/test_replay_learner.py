@@ -147,6 +147,16 @@ def test_a_step_goes_down_the_shares_of_both_losses(scenario, shares, share, lea
         torch.testing.assert_close(parameter.detach(), value)
 
 
+@pytest.mark.parametrize("scenario", Scenario)
+def test_with_present_inputs_the_earlier_answers_to_them_are_kept(scenario, learn, picture_batch):
+    learner = learn(scenario, **{"replay.model": "present"})
+    batch = picture_batch(2, 2)
+    assert not learner.sees_past
+    with torch.no_grad():
+        wanted = twin(scenario, learner.network(batch.inputs), learner.before(batch.inputs), None)
+    assert learner.train_step(batch)["replay_loss"].item() == pytest.approx(wanted, rel=1e-10)
+
+
 def test_the_first_task_is_learned_from_real_data_alone(problem, picture_batch):
     learner = ReplayLearner(tiny.config_of("replay"), problem(shape=(9,), scenario=CL3))
     learner.begin_task(0)

@@ -39,7 +39,7 @@ def images(learner, n_tasks: int = 1) -> torch.Tensor:
         return torch.stack([learner.replay.sample(20, [task]).inputs for task in range(n_tasks)])
 
 
-def test_there_are_four_replay_models():
+def test_there_are_five_replay_models():
     assert list(REPLAYS) == list(ReplayModel) == ["vae", "gan", "plain-vae", "real", "present"]
 
 
@@ -227,6 +227,40 @@ def test_real_data_hand_on_what_came(alone, learn, picture_batch):
     inputs, tasks = learner.replay.sample(6, range(2))
     assert torch.equal(inputs, torch.cat([batch.past[0].inputs[:3], batch.past[1].inputs[:3]]))
     assert tasks.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+# The present task's inputs
+
+
+def test_present_inputs_are_handed_on_for_all_earlier_tasks_alike(alone, learn, picture_batch):
+    learner = learn(alone(model=ReplayModel.PRESENT), (0, 0), (2, 0))
+    assert frozen_state(learner) == {}, "it keeps nothing"
+    assert learner.replay.n_kept == learner.replay.numel_per_task == learner.replay.count() == 0
+    learner.begin_task(2)
+    for step in (5, 6):
+        batch = picture_batch(2, step)
+        assert learner.train_step(batch) == {}
+        assert learner.replay.n_ready == 2
+        inputs, tasks = learner.replay.sample(6, range(2))
+        assert torch.equal(inputs, batch.inputs[:6])
+        assert tasks is None, "they are of no earlier task"
+
+
+def test_between_two_tasks_there_is_no_present_input(alone, learn, picture_batch):
+    learner = learn(alone(model=ReplayModel.PRESENT), (0, 0), (1, 0))
+    for begin in (False, True):
+        if begin:
+            learner.begin_task(1)
+        assert learner.replay.n_ready == 0
+        with refused("There is nothing to replay yet: no task was learned."):
+            learner.replay.sample(4, [0])
+
+
+def test_more_present_inputs_than_came_are_refused(alone, learn):
+    learner = learn(alone(model=ReplayModel.PRESENT), (0, 0), (1, 1))
+    assert len(learner.replay.sample(16, [0]).inputs) == 16
+    with refused("A batch holds 16 inputs; 17 are asked for."):
+        learner.replay.sample(17, [0])
 
 
 @pytest.mark.parametrize("model", [*PROTECTED, ReplayModel.REAL])

@@ -76,6 +76,36 @@ def test_an_unfinished_run_says_so(make_record):
     assert line(text, "1: task 0") == ["1: task 0", "90.00", "·", "·"]
 
 
+def test_alarms_are_shown_once_for_all_seeds(make_record):
+    one, other = "The penalty never acted.", "The gates never acted."
+    text = shown(summary([make_record(alarms=[one]), make_record(alarms=[one, other], seed=1), make_record(seed=2)]))
+    assert [row for row in text.splitlines() if row.startswith("alarm")] == [
+        f"alarm        {one}",
+        f"alarm        {other}",
+    ]
+
+
+def test_without_an_alarm_none_is_shown(make_record):
+    assert "alarm" not in shown(summary([make_record()]))
+
+
+def test_a_long_alarm_fits_into_the_terminal(make_record):
+    alarm = "The penalty on changes of important weights never acted: 'penalty' was 0 in every step from the second."
+    text = shown(summary([make_record(alarms=[alarm])]), width=60)
+    assert alarm in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("training", "said"),
+    [({"held_out": 0.2}, ", tested on held-out training data"), ({"held_out": 0.0}, ""), ({}, "")],
+)
+def test_the_title_says_if_it_was_not_the_test_data_that_was_tested_on(make_record, training, said):
+    record = make_record()
+    record.config["training"] = training
+    title, _, _ = shown(summary([record])).partition("┏")
+    assert " ".join(title.split()) == f"some-preset hypernet, seed 0 Accuracy (%) on each task{said}"
+
+
 def test_runs_of_different_experiments_are_not_averaged(make_record):
     with pytest.raises(UsageError, match="runs of different experiments here: some-preset and another"):
         summary([make_record(), make_record(preset="another", seed=1)])

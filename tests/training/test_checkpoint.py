@@ -99,7 +99,7 @@ def test_a_header_that_is_no_json_is_refused(tmp_path, facts):
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     save_file({"weight": torch.ones(3)}, tmp_path / checkpoint.FILE, metadata={"mnemon": '{"format": 99}'})
-    assert refused(tmp_path) == f"{tmp_path / checkpoint.FILE} has format 99; this version reads format 2."
+    assert refused(tmp_path) == f"{tmp_path / checkpoint.FILE} has format 99; this version reads format 3."
 
 
 @pytest.mark.parametrize("broken", ["save_file", "replace", "fsync"])

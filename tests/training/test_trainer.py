@@ -38,7 +38,7 @@ def state(trainer) -> dict[str, bytes]:
 def result(trainer) -> str:
     """All that a run comes to, without its times; repr, because NaN is not equal to itself."""
     p = trainer.progress
-    return repr((p.task_id, p.step, p.matrix, p.untrained, p.losses))
+    return repr((p.task_id, p.step, p.matrix, p.untrained, p.losses, p.peaks))
 
 
 def stop_after(steps: int):
@@ -259,6 +259,9 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(make_trainer, tmp_path, m
         ({"log_every": 0}, "training.log_every must be at least 1, not 0."),
         ({"label_smoothing": 1.0}, "training.label_smoothing must be at least 0 and below 1, not 1.0."),
         ({"label_smoothing": math.nan}, "training.label_smoothing must be at least 0 and below 1, not nan."),
+        ({"held_out": 1.0}, "training.held_out must be at least 0 and below 1, not 1.0."),
+        ({"held_out": -0.1}, "training.held_out must be at least 0 and below 1, not -0.1."),
+        ({"held_out": math.nan}, "training.held_out must be at least 0 and below 1, not nan."),
         ({"checkpoint_seconds": -1.0}, "training.checkpoint_seconds must not be negative, not -1.0."),
         ({"checkpoint_seconds": math.nan}, "training.checkpoint_seconds must not be negative, not nan."),
     ],

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from mnemon.benchmarks.task import Examples
-from mnemon.errors import UsageError
 from mnemon.learners.base import Counts
 from mnemon.learners.one_network import AbstractOneNetworkLearner
 from mnemon.problem import Batch, Problem, Terms
@@ -74,15 +73,12 @@ class AbstractConsolidation(AbstractOneNetworkLearner):
     def finish_learning(self, examples: Examples) -> None:
         self.importance.copy_(self.importance_of(examples))
 
+    def transient(self, name: str) -> bool:
+        # Between two tasks the anchor is the network itself, and only the importances are kept beside it.
+        return name in ("anchor", "path") and not self.optimizers
+
     def mechanisms(self) -> dict[str, str]:
         return {"penalty": "the penalty on changes of important weights"}
 
     def counts(self) -> Counts:
-        # Between two tasks the anchor is the network itself: only the importances are kept beside it.
         return Counts(2 * self.size(), 0, self.size(), self.problem.n_tasks)
-
-
-def check_not_negative(name: str, value: float) -> None:
-    """Refuse a setting that must be a finite number of at least 0."""
-    if not 0 <= value < float("inf"):
-        raise UsageError(f"method.{name} must be a finite number of at least 0, not {value}.")

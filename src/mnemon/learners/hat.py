@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
-from mnemon.errors import UsageError
-from mnemon.learners.consolidation import check_not_negative
+from mnemon.errors import UsageError, check_not_negative
+from mnemon.learners.base import Counts
 from mnemon.learners.gated import AbstractGatedLearner
 from mnemon.problem import Batch, Problem, Terms
 
@@ -47,7 +47,7 @@ class HAT(AbstractGatedLearner):
         def __post_init__(self) -> None:
             if not 1 < self.s_max < float("inf"):
                 raise UsageError(f"method.s_max must be a finite number above 1, not {self.s_max}.")
-            check_not_negative("sparsity", self.sparsity)
+            check_not_negative("method.sparsity", self.sparsity)
             if self.gate_lr is not None and not 0 < self.gate_lr < float("inf"):
                 raise UsageError(f"method.gate_lr must be a finite number above 0, not {self.gate_lr}.")
             if self.cycles < 1:
@@ -68,7 +68,7 @@ class HAT(AbstractGatedLearner):
     def slope(self, progress: float) -> float:
         """Return the slope of the gates at a moment of a task."""
         low, high = 1 / self.config.s_max, self.config.s_max
-        return low + (high - low) * (progress * self.config.cycles % 1.0)
+        return low + (high - low) * (round(progress * self.config.cycles, 12) % 1.0)
 
     def train_step(self, batch: Batch) -> Terms:
         slope = self.slope(batch.progress)
@@ -130,6 +130,10 @@ class HAT(AbstractGatedLearner):
                 share = torch.zeros_like(parameter)
                 share[first:stop] = 1
                 self._free[name] = share
+
+    def counts(self) -> Counts:
+        plain = super().counts()
+        return replace(plain, learned=plain.learned + len(self.used))
 
     def mechanisms(self) -> dict[str, str]:
         return {"held": "the hold on weights of used units"}

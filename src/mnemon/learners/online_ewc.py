@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.task import Examples, Kind
-from mnemon.errors import UsageError
-from mnemon.learners.consolidation import AbstractConsolidation, check_not_negative
+from mnemon.errors import TrainingError, UsageError, check_not_negative
+from mnemon.learners.consolidation import AbstractConsolidation
 from mnemon.problem import Problem
 from mnemon.regularizers.fisher import fisher_of_network
 
@@ -50,7 +50,7 @@ class OnlineEWC(AbstractConsolidation):
         """Examples on which the Fisher information is taken. Without a number: all."""
 
         def __post_init__(self) -> None:
-            check_not_negative("strength", self.strength)
+            check_not_negative("method.strength", self.strength)
             if not 0 <= self.gamma <= 1:
                 raise UsageError(f"method.gamma must lie between 0 and 1, not {self.gamma}.")
             if self.fisher_examples is not None and self.fisher_examples < 1:
@@ -86,6 +86,10 @@ class OnlineEWC(AbstractConsolidation):
             return self.problem.competing_targets(targets, self.n_begun - 1, self.n_begun)
         self.network.eval()
         outputs = torch.cat([self._competing(self.network(part)) for part in inputs.split(AT_ONCE)])
+        if not outputs.isfinite().all():
+            raise TrainingError(
+                "The network's answers are not finite any more: try a smaller optimizer.lr or strength."
+            )
         if self.problem.kind is Kind.REGRESSION:
             return outputs + torch.randn_like(outputs)
         if self.config.labels is Labels.PREDICTED:

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from mnemon.benchmarks.task import Examples
-from mnemon.errors import UsageError
-from mnemon.learners.consolidation import AbstractConsolidation, check_not_negative
+from mnemon.errors import UsageError, check_not_negative
+from mnemon.learners.consolidation import AbstractConsolidation
 from mnemon.problem import Problem, Terms
 
 
@@ -36,7 +36,7 @@ class SynapticIntelligence(AbstractConsolidation):
         """Damping: keeps weights that hardly moved from seeming important."""
 
         def __post_init__(self) -> None:
-            check_not_negative("strength", self.strength)
+            check_not_negative("method.strength", self.strength)
             if not 0 < self.xi < float("inf"):
                 raise UsageError(f"method.xi must be a finite number above 0, not {self.xi}.")
 

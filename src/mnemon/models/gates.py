@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from mnemon.errors import UsageError
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 
 
 class GatedChain:
@@ -23,53 +22,62 @@ class GatedChain:
 
     def __init__(self, network: nn.Module, input_shape: tuple[int, ...], needed_by: str):
         self.network = network
-        self._gates: list[Tensor] | None = None
         found = _order_of_use(network, torch.ones(2, *input_shape))
         self.layers: list[Any] = [module for module in found if isinstance(module, LAYERS)]
-        self._check(found, needed_by)
-        self.widths = [_units(layer)[1] for layer in self.layers[:-1]]
-        for i, layer in enumerate(self.layers[1:]):
-            layer.register_forward_pre_hook(self._gate(i))
-
-    def _check(self, found: list[nn.Module], needed_by: str) -> None:
-        owned = {id(p) for module in found for p in module.parameters(recurse=False)}
-        widths = [_units(layer) for layer in self.layers]
-        is_chain = all(after[0] % before[1] == 0 for before, after in itertools.pairwise(widths))
-        if not is_chain or len(set(found)) < len(found) or any(id(p) not in owned for p in self.network.parameters()):
-            raise UsageError(
-                f"{needed_by} needs a chain of linear or convolutional layers, each used once; "
-                f"{type(self.network).__name__} is another kind of network."
-            )
         if len(self.layers) < 2:
             raise UsageError(f"{needed_by} needs hidden units: set target.hidden.")
+        self.widths = [_units(layer)[1] for layer in self.layers[:-1]]
         self._follows = {}
+        """By module, the number of the layer that it is or follows."""
         last = -1
         for module in found:
             last += isinstance(module, LAYERS)
             self._follows[id(module)] = last
+        if len(set(found)) < len(found) or not self._holds(torch.rand(2, *input_shape)):
+            raise UsageError(
+                f"{needed_by} needs a chain of linear or convolutional layers, each used once; "
+                f"{type(network).__name__} is another kind of network."
+            )
+
+    def _holds(self, inputs: Tensor) -> bool:
+        """Try whether answers with some units silent depend only on weights that these gates hold."""
+        random = torch.Generator().manual_seed(0)
+        gates = torch.cat([_half(width, random) for width in self.widths])
+        buffers = dict(self.network.named_buffers())
+        was_training = self.network.training
+        self.network.eval()
+        try:
+            held = self.hold(gates)
+            wanted = self.run(inputs, gates, buffers)
+            own = dict(self.network.named_parameters())
+            last = {id(p) for p in self.layers[-1].parameters()}
+            if any(name not in held and id(p) not in last for name, p in own.items()):
+                return False
+            moved = {
+                name: p + (1 - held[name]) * torch.randn(p.shape, generator=random, dtype=p.dtype)
+                for name, p in own.items()
+                if name in held
+            }
+            return torch.allclose(self.run(inputs, gates, {**buffers, **moved}), wanted, rtol=1e-3, atol=1e-5)
+        except RuntimeError:  # shapes that do not follow one another
+            return False
+        finally:
+            self.network.train(was_training)
 
     @property
     def size(self) -> int:
         """Hidden units in all."""
         return sum(self.widths)
 
-    def run(self, inputs: Tensor, gates: Tensor, buffers: dict[str, Tensor]) -> Tensor:
-        """Return the network's outputs with its hidden units gated."""
-        self._gates = list(gates.split(self.widths))
+    def run(self, inputs: Tensor, gates: Tensor, tensors: dict[str, Tensor]) -> Tensor:
+        """Return the network's outputs with its hidden units gated, and with some of its tensors replaced."""
+        pairs = zip(self.layers[1:], gates.split(self.widths), strict=True)
+        handles = [layer.register_forward_pre_hook(_multiply(gate)) for layer, gate in pairs]
         try:
-            return torch.func.functional_call(self.network, buffers, (inputs,))
+            return torch.func.functional_call(self.network, tensors, (inputs,))
         finally:
-            self._gates = None
-
-    def _gate(self, i: int) -> Any:
-        def hook(layer: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-            if self._gates is None:
-                return None
-            x = args[0]
-            gate = _spread(self._gates[i], _units(layer)[0])
-            return (x * (gate if isinstance(layer, nn.Linear) else gate.view(-1, *[1] * (x.ndim - 2))), *args[1:])
-
-        return hook
+            for handle in handles:
+                handle.remove()
 
     def hold(self, used: Tensor) -> dict[str, Tensor]:
         """Return, for every parameter but those of the last layer, how much it matters to units used so much.
@@ -91,6 +99,20 @@ class GatedChain:
                     value = torch.minimum(value, into.view(1, -1, *[1] * (parameter.ndim - 2)))
                 held[f"{path}.{name}" if path else name] = value.expand_as(parameter)
         return held
+
+
+def _multiply(gate: Tensor) -> Any:
+    def hook(layer: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x = args[0]
+        each = _spread(gate, _units(layer)[0])
+        return (x * (each if isinstance(layer, nn.Linear) else each.view(-1, *[1] * (x.ndim - 2))), *args[1:])
+
+    return hook
+
+
+def _half(width: int, random: torch.Generator) -> Tensor:
+    """Return gates of which about half are 1, the others 0."""
+    return (torch.randperm(width, generator=random) % 2).to(torch.get_default_dtype())
 
 
 def _units(layer: Any) -> tuple[int, int]:

@@ -82,8 +82,12 @@ def _of_linear_layers(network: nn.Module, log_likelihood: Outputs, inputs: Tenso
         if seen is None:
             return None
         outputs, pairs = seen
-        gradients = torch.autograd.grad(log_likelihood(outputs, y), [pair[1] for pair in pairs])
+        with torch.enable_grad():
+            likelihood = log_likelihood(outputs, y)
+        gradients = torch.autograd.grad(likelihood, [pair[1] for pair in pairs], allow_unused=True)
         for layer, (a, _), delta in zip(layers, pairs, gradients, strict=True):
+            if delta is None:  # the answer does not depend on this layer
+                continue
             squares[id(layer.weight)] += delta.square().T @ a.square()
             if layer.bias is not None:
                 squares[id(layer.bias)] += delta.square().sum(0)
@@ -100,7 +104,7 @@ def _inputs_and_outputs(network: nn.Module, layers: list[nn.Linear], x: Tensor) 
     def keep(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         output = output.detach().requires_grad_() if not output.requires_grad else output
         seen[id(layer)].append((inputs[0].detach(), output))
-        return output
+        return output.clone()  # what follows may change it in place
 
     handles = [layer.register_forward_hook(keep) for layer in layers]
     try:

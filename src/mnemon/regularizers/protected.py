@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
-from mnemon.errors import UsageError
+from mnemon.errors import UsageError, check_not_negative
 from mnemon.hypernet import HypernetConfig, build_hypernet
 from mnemon.hypernet.base import AbstractHypernet
 from mnemon.hypernet.init import new_embedding, simplex_corner
@@ -107,8 +107,7 @@ class Protection:
     """The hypernetwork."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.beta < float("inf"):
-            raise UsageError(f"{self.section}.beta must be a finite number of at least 0, not {self.beta}.")
+        check_not_negative(f"{self.section}.beta", self.beta)
         if self.sample_size < 1:
             raise UsageError(f"{self.section}.sample_size must be at least 1, not {self.sample_size}.")
         if self.clip is not None and not self.clip > 0:

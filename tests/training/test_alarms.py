@@ -1,0 +1,84 @@
+"""A mechanism that never acted is said at the end of a run, and one that did is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mnemon.learners import LEARNERS
+from mnemon.training.trainer import Progress, Trainer, alarms
+
+
+def never(what: str, term: str) -> str:
+    return f"{what} never acted: '{term}' was 0 in every step from the second task on."
+
+
+IDLE = {
+    "online-ewc": ("strength=0", never("The penalty on changes of important weights", "penalty")),
+    "synaptic-intelligence": ("strength=0", never("The penalty on changes of important weights", "penalty")),
+    "hypernet": ("beta=0", never("The penalty on changes of generated weights", "penalty")),
+    "hypernet-lik": ("method.beta=0", never("The penalty on changes of generated weights", "penalty")),
+    "replay": ("replay.beta=0", never("The penalty on changes of what is replayed", "replay_penalty")),
+    "xdg": ("silent=0", never("The gates on hidden units", "silent")),
+}
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_an_ordinary_run_raises_no_alarm(method, make_trainer):
+    trainer = make_trainer(method=method)
+    assert alarms(trainer.learner, trainer.run()) == []
+
+
+@pytest.mark.parametrize("method", IDLE)
+def test_a_mechanism_that_is_switched_off_is_named(method, make_trainer):
+    word, message = IDLE[method]
+    trainer = make_trainer(word, method=method)
+    assert alarms(trainer.learner, trainer.run()) == [message]
+
+
+def test_gates_that_use_no_unit_hold_nothing(make_trainer):
+    trainer = make_trainer(method="hat")
+    trainer.learner.finish_learning = lambda examples: None  # nothing is ever counted as used
+    assert alarms(trainer.learner, trainer.run()) == [never("The hold on weights of used units", "held")]
+
+
+def test_replay_that_was_never_drawn_is_named(make_trainer):
+    learner = make_trainer("scenario=cl3", method="replay").learner
+    assert alarms(learner, Progress(task_id=3, peaks={"task_loss": 1.0, "replay_penalty": 0.1})) == [
+        never("The loss on replayed inputs", "replay_loss")
+    ]
+
+
+def test_all_idle_mechanisms_are_named(make_trainer):
+    learner = make_trainer(method="hypernet-tir").learner
+    assert alarms(learner, Progress(task_id=3, peaks={"task_loss": 1.0})) == [
+        never("The penalty on changes of generated weights", "penalty"),
+        never("The loss of the classifier of tasks", "inference_loss"),
+        never("The penalty on changes of what is replayed", "replay_penalty"),
+    ]
+
+
+@pytest.mark.parametrize("method", IDLE)
+def test_of_a_single_task_nothing_has_to_be_kept(method, make_trainer):
+    learner = make_trainer(IDLE[method][0], method=method).learner
+    assert alarms(learner, Progress(task_id=1)) == []
+
+
+@pytest.mark.parametrize("model", ["vae", "gan", "plain-vae", "real", "present"])
+def test_of_two_tasks_a_replay_model_learns_one_and_has_none_before_it_to_keep(model, make_trainer):
+    three = make_trainer(f"replay.model={model}", "scenario=cl3", method="replay")
+    stream = replace(three.stream, tasks=three.stream.tasks[:2])
+    problem = replace(three.learner.problem, n_tasks=2)
+    trainer = Trainer(LEARNERS["replay"](three.learner.config, problem), stream, three.config, 0)
+    assert alarms(trainer.learner, trainer.run()) == []
+
+
+def test_only_the_largest_size_from_the_second_task_on_counts():
+    progress = Progress()
+    progress.see({"penalty": 9.0})
+    assert progress.peaks == {}
+    progress.task_id = 1
+    for value in (0.5, -2.0, 1.0):
+        progress.see({"penalty": value, "held": 0.0})
+    assert progress.peaks == {"penalty": 2.0, "held": 0.0}
