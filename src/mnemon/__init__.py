@@ -19,6 +19,7 @@ _HOMES = {
     "ContinualModel": "mnemon.continual.model",
     "LoRA": "mnemon.continual.adapters",
     "load": "mnemon.continual.files",
+    "export": "mnemon.interop.export",
     "HypernetLearner": "mnemon.learners.hypernet",
     "Trainer": "mnemon.training.trainer",
     "UsageError": "mnemon.errors",

@@ -467,6 +467,12 @@ class ContinualModel:
 
         return save(self, path)
 
+    def export(self, task: str, path: str | Path, example: Any = None) -> Path:
+        """Write a task's network to a .safetensors, .pt2 or .onnx file, checked by running it; return its path."""
+        import mnemon  # not from where it is: that lies above this
+
+        return mnemon.export(self, task, path, example)
+
     def _check_new(self, name: str) -> None:
         if not isinstance(name, str) or not name.strip() or name == UNKNOWN:
             raise UsageError(f"A task's name must be some text other than '{UNKNOWN}', not {name!r}.")
