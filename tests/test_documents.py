@@ -26,9 +26,26 @@ def test_nothing_is_left_to_fill_in(path):
     assert "@@" not in path.read_text(encoding="utf-8")
 
 
-def test_the_example_of_the_readme_runs():
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+def blocks(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path)], ids=lambda path: path.name)
+def test_the_python_of_a_document_runs(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(code, names)
-    assert names["outputs"].shape == (5, 3)
-    assert names["penalty"].item() == 0
+    for code in blocks(path):
+        exec(code, names)
+    if path.name == "README.md":
+        check_readme(names, capsys.readouterr().out)
+
+
+def check_readme(names: dict, printed: str) -> None:
+    assert len(blocks(ROOT / "README.md")) == 5
+    model = names["model"]
+    assert model.tasks == ["monday", "tuesday"]
+    assert min(model.evaluate(names[day], task=day) for day in model.tasks) >= 95
+    assert len(names["answer"].task) == 3
+    assert "monday: classes, 901 examples" in printed
+    assert "\n0 task 1 True\n" in printed
+    assert {path.name for path in Path().iterdir()} == {"memory.mnemon", "monday.pt2"}
