@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 
@@ -29,3 +32,12 @@ def seed_all(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed_all(seed)  # not manual_seed, which seeds the current device: it may be another one
     elif device.type == "mps":
         torch.mps.manual_seed(seed)
+
+
+@contextmanager
+def own_random_numbers(seed: int) -> Iterator[None]:
+    """Let torch's random numbers go on afterwards as if none had been drawn within."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=devices):
+        seed_all(seed, torch.device("cpu"))
+        yield

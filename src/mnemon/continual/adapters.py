@@ -8,8 +8,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from mnemon.errors import UsageError
+
+LINEAR = (nn.Linear, NonDynamicallyQuantizableLinear)
+"""Layers that an adapter fits: a subclass may use its weights in its own way. The second is an attention's output."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,8 @@ class LoRA:
     """Rank of what an adapter adds to a layer's matrix."""
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise UsageError(f"The rank of an adapter must be at least 1, not {self.rank}.")
+        if not isinstance(self.rank, int) or self.rank < 1:
+            raise UsageError(f"The rank of an adapter must be a whole number of at least 1, not {self.rank}.")
 
 
 class AdaptedLinear(nn.Module):
@@ -32,6 +36,7 @@ class AdaptedLinear(nn.Module):
     def __init__(self, linear: nn.Linear, rank: int):
         super().__init__()
         self.linear = linear
+        self.in_features, self.out_features = linear.in_features, linear.out_features
         like = linear.weight
         down = torch.empty(rank, linear.in_features, device=like.device, dtype=like.dtype)
         self.lora_down = nn.Parameter(nn.init.kaiming_uniform_(down, a=math.sqrt(5)))
@@ -41,20 +46,31 @@ class AdaptedLinear(nn.Module):
         """Apply the layer and its adapter."""
         return self.linear(x) + x @ self.lora_down.T @ self.lora_up.T
 
+    @property
+    def weight(self) -> Tensor:
+        """The matrix with what the adapter adds: attention takes it without calling the layer."""
+        return self.linear.weight + self.lora_up @ self.lora_down
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The layer's own bias."""
+        return self.linear.bias
+
 
 def adapt(module: nn.Module, lora: LoRA) -> list[str]:
     """Put adapters into a module, in place; return the names of their parameters."""
-    found = {
-        name: layer
-        for name, layer in module.named_modules()
-        # A subclass may use its weights in its own way, as the output layer of nn.MultiheadAttention does.
-        if type(layer) is nn.Linear and fnmatch.fnmatchcase(name, lora.layers)
-    }
+    # A layer that is used in two places has two names, and one adapter.
+    every = {name: layer for name, layer in module.named_modules(remove_duplicate=False) if type(layer) in LINEAR}
+    found = {name: layer for name, layer in every.items() if fnmatch.fnmatchcase(name, lora.layers)}
     if not found:
-        raise UsageError(f"No linear layer of {type(module).__name__} is called like '{lora.layers}'.")
+        there = f"it has: {', '.join(list(every)[:8])}{', …' if len(every) > 8 else ''}" if every else "it has none"
+        raise UsageError(f"No linear layer of {type(module).__name__} is called like '{lora.layers}'; {there}.")
     if "" in found:
         raise UsageError("An adapter needs a module around its linear layer: wrap it in nn.Sequential.")
-    for name, layer in found.items():
-        parent, _, last = name.rpartition(".")
-        setattr(module.get_submodule(parent), last, AdaptedLinear(layer, lora.rank))
-    return [f"{name}.lora_{end}" for name in found for end in ("down", "up")]
+    adapted = {id(layer): AdaptedLinear(layer, lora.rank) for layer in found.values()}
+    for name, layer in every.items():
+        if id(layer) in adapted:
+            parent, _, last = name.rpartition(".")
+            setattr(module.get_submodule(parent), last, adapted[id(layer)])
+    ours = {id(parameter) for layer in adapted.values() for parameter in (layer.lora_down, layer.lora_up)}
+    return [name for name, parameter in module.named_parameters() if id(parameter) in ours]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from mnemon.errors import UsageError
+from mnemon.seeding import own_random_numbers
 
 Inputs = tuple[Tensor, ...]
 """The inputs of a module in the order of its arguments: usually one tensor."""
@@ -28,6 +29,8 @@ class Data:
 
     inputs: Inputs
     targets: Tensor
+    floats: torch.dtype | None = None
+    """The type of floats that the module takes; None is the default type."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -39,21 +42,25 @@ class Data:
 
     def batch(self, index: Tensor | slice) -> tuple[Inputs, Tensor]:
         """Return the examples at these places, ready for a module."""
-        return tuple(_as_floats(part[index]) for part in self.inputs), self.targets[index]
+        return tuple(_from_bytes(part[index], self.floats) for part in self.inputs), self.targets[index]
 
-    def to(self, device: torch.device) -> Data:
-        """Return the same examples on another device."""
-        return Data(tuple(part.to(device) for part in self.inputs), self.targets.to(device))
+    def to(self, device: torch.device, floats: torch.dtype | None = None) -> Data:
+        """Return the same examples on another device, as floats of this type."""
+        wide = torch.promote_types(floats or torch.get_default_dtype(), torch.float32)
+        targets = self.targets.to(device, wide if self.targets.is_floating_point() else None)
+        return Data(tuple(_as_floats(part.to(device), floats) for part in self.inputs), targets, floats)
 
 
 def collect(data: Any, what: str = "data") -> Data:
     """Return data of any kind as whole tensors, or say what is wrong with them."""
-    inputs, targets = _parts(data, what)
-    inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    with own_random_numbers(0):  # a loader that shuffles draws some
+        inputs, targets = _parts(data, what)
     found = Data(
-        tuple(_tensor(part, f"{what}: inputs") for part in inputs),
+        tuple(_tensor(part, f"{what}: inputs") for part in _each(inputs)),
         _target_tensor(_tensor(targets, f"{what}: targets")),
     )
+    if not found.inputs:
+        raise UsageError(f"{what}: there are targets but no inputs.")
     for part in found.inputs:
         if len(part) != len(found):
             raise UsageError(f"{what}: there are {len(part)} inputs but {len(found)} targets.")
@@ -62,38 +69,69 @@ def collect(data: Any, what: str = "data") -> Data:
     return found
 
 
-def collect_inputs(inputs: Any) -> Inputs:
-    """Return inputs without targets as tensors."""
-    parts = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-    found = tuple(_tensor(part, "inputs") for part in parts)
+def collect_inputs(inputs: Any, device: torch.device | None = None, floats: torch.dtype | None = None) -> Inputs:
+    """Return inputs without targets as tensors, ready for a module."""
+    found = tuple(_tensor(part, "inputs") for part in _each(inputs))
     if not found or not len(found[0]):
         raise UsageError("There are no inputs.")
     if any(len(part) != len(found[0]) for part in found):
         raise UsageError(f"The inputs have different lengths: {', '.join(str(len(part)) for part in found)}.")
-    return tuple(_as_floats(part) for part in found)
+    return tuple(_from_bytes(_as_floats(part.to(device), floats), floats) for part in found)
+
+
+def _each(inputs: Any) -> tuple[Any, ...]:
+    """Return the inputs of a module one by one: several come in a tuple or a list of arrays."""
+    several = isinstance(inputs, (tuple, list)) and all(_is_array(part) for part in inputs)
+    return tuple(inputs) if several else (inputs,)
+
+
+def _is_array(values: Any) -> bool:
+    return hasattr(values, "__array__")  # tensors have it, too
 
 
 def _parts(data: Any, what: str) -> tuple[Any, Any]:
     """Return inputs and targets, still of any kind."""
-    if isinstance(data, (tuple, list)) and len(data) == 2 and not isinstance(data[0], (int, float)):
-        return data[0], data[1]
     if isinstance(data, TensorDataset):
         *inputs, targets = data.tensors
         return inputs, targets
     if isinstance(data, DataLoader):
         return _joined(data, what)
     if hasattr(data, "dataset") and hasattr(data, "classes_in_this_experience"):  # an Avalanche experience
-        return _joined(_batches(data.dataset), what, with_task=True)
+        return _joined(_batches(data.dataset, what), what, with_task=True)
     if hasattr(data, "get_raw_samples") and hasattr(data, "nb_classes"):  # a continuum task set
-        return _joined(_batches(data), what, with_task=True)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (Tensor, np.ndarray, str)):
-        return _joined(_batches(data), what)
+        return _joined(_batches(data, what), what, with_task=True)
+    if isinstance(data, (tuple, list)) and not _is_of_examples(data):
+        if len(data) == 2:
+            return data[0], data[1]
+        raise UsageError(
+            f"{what} must be a pair (inputs, targets), not {len(data)} values; several inputs go into a tuple: "
+            "((first, second), targets)."
+        )
+    if isinstance(data, IterableDataset) or (
+        hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, bytes, Mapping))
+        and not _is_array(data)
+    ):  # fmt: skip
+        return _joined(_batches(data, what), what)
     raise UsageError(f"{what} must be {KINDS}, not {type(data).__name__}.")
 
 
-def _batches(dataset: Any) -> Iterable[Any]:
+def _is_of_examples(data: tuple[Any, ...] | list[Any]) -> bool:
+    """Tell a list of examples (input, target) from a pair (inputs, targets)."""
+    return isinstance(data, list) and all(isinstance(example, tuple) for example in data)
+
+
+def _batches(dataset: Any, what: str) -> Iterable[Any]:
     """Read a data set once, in order."""
-    return DataLoader(dataset, batch_size=min(1000, max(1, len(dataset))))
+
+    def collate(examples: list[Any]) -> Any:
+        try:
+            return default_collate(examples)
+        except (TypeError, RuntimeError, ValueError) as error:
+            raise UsageError(f"{what}: its examples cannot be put together: {_reason(error)}.") from error
+
+    if not isinstance(dataset, IterableDataset) and not len(dataset):
+        return []
+    return DataLoader(dataset, batch_size=1000, collate_fn=collate)
 
 
 def _joined(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple[list[Tensor], Tensor]:
@@ -102,32 +140,49 @@ def _joined(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple
     for batch in batches:
         parts = list(batch) if isinstance(batch, (tuple, list)) else [batch]
         parts = parts[:-1] if with_task and len(parts) > 2 else parts
+        if parts and isinstance(parts[0], (tuple, list)):  # ((first, second), targets)
+            parts = [*parts[0], *parts[1:]]
         if len(parts) < 2 or not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             raise UsageError(f"{what}: an example must be (inputs …, target) of tensors, arrays or numbers.")
         columns = columns or [[] for _ in parts]
-        for column, part in zip(columns, parts, strict=True):
-            column.append(torch.as_tensor(part))
+        if len(parts) != len(columns):
+            raise UsageError(f"{what}: some batches have {len(columns)} parts and others {len(parts)}.")
+        for i, (column, part) in enumerate(zip(columns, parts, strict=True)):
+            name = "targets" if i == len(parts) - 1 else "inputs"
+            column.append(_tensor(part, f"{what}: {name}"))
     if not columns:
         raise UsageError(f"{what}: it is empty.")
-    *inputs, targets = (torch.cat(column) for column in columns)
+    try:
+        *inputs, targets = (torch.cat(column) for column in columns)
+    except RuntimeError as error:
+        raise UsageError(f"{what}: its batches cannot be put together: {_reason(error)}.") from error
     return inputs, targets
 
 
 def _tensor(values: Any, what: str) -> Tensor:
-    if isinstance(values, np.ndarray) and values.dtype.kind not in "biuf":
-        raise UsageError(f"{what} must be numbers, not {values.dtype}.")
+    if _is_array(values) and not isinstance(values, Tensor):
+        values = np.asarray(values)
+        if values.dtype.kind not in "biuf":
+            raise UsageError(f"{what} must be numbers, not {values.dtype}.")
+        # Torch takes neither turned nor read-only memory, nor another byte order.
+        values = np.require(values, values.dtype.newbyteorder("="), ["C", "W"])
     try:
         tensor = torch.as_tensor(values).detach()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise UsageError(f"{what} must be tensors or arrays of numbers: {error}.") from error
+        raise UsageError(f"{what} must be tensors or arrays of numbers: {_reason(error)}.") from error
+    if tensor.is_complex():
+        raise UsageError(f"{what} must be real numbers, not {str(tensor.dtype).removeprefix('torch.')}.")
     if tensor.ndim == 0:
         raise UsageError(f"{what} must hold one entry per example, not a single number.")
-    if tensor.dtype == torch.float64:
-        tensor = tensor.to(torch.get_default_dtype())
     if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-        bad = int((~torch.isfinite(tensor.flatten(1) if tensor.ndim > 1 else tensor[:, None])).any(1).nonzero()[0])
+        bad = int((~torch.isfinite(tensor.reshape(len(tensor), -1))).any(1).nonzero()[0])
         raise UsageError(f"{what} hold a value that is not finite, first in example {bad}.")
     return tensor
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of an error, without a full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _target_tensor(targets: Tensor) -> Tensor:
@@ -136,5 +191,13 @@ def _target_tensor(targets: Tensor) -> Tensor:
     return targets.long()
 
 
-def _as_floats(part: Tensor) -> Tensor:
-    return part.to(torch.get_default_dtype()).div_(255) if part.dtype == torch.uint8 else part
+def _as_floats(part: Tensor, floats: torch.dtype | None) -> Tensor:
+    """Return floats in the type that the module takes; without one, float64 is made the default type."""
+    if not part.is_floating_point() or (floats is None and part.dtype != torch.float64):
+        return part
+    return part.to(floats or torch.get_default_dtype())
+
+
+def _from_bytes(part: Tensor, floats: torch.dtype | None) -> Tensor:
+    """Return bytes as floats from 0 to 1, and anything else as it is."""
+    return part.to(floats or torch.get_default_dtype()).div_(255) if part.dtype == torch.uint8 else part

@@ -15,6 +15,8 @@ from mnemon.errors import UsageError, choose
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """A loss of one's own: outputs and targets of a batch to their mean loss."""
+IGNORED = -100
+"""Label of steps that do not count, such as the padding of a sequence; torch has it so, too."""
 
 
 class Kind(str, Enum):
@@ -33,6 +35,11 @@ class Kind(str, Enum):
     def higher_is_better(self) -> bool:
         """Whether a score of this kind is an accuracy."""
         return self in (Kind.CLASSES, Kind.LABELS)
+
+    @property
+    def in_words(self) -> str:
+        """What a task of this kind is learned with."""
+        return "a loss of your own" if self is Kind.OWN else self.value
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,8 @@ class Goal:
             return targets
         known = torch.tensor(self.classes, device=targets.device)
         place = torch.searchsorted(known, targets).clamp(max=len(known) - 1)
-        return torch.where(known[place] == targets, place, -1)
+        place = torch.where(known[place] == targets, place, -1)
+        return torch.where(targets == IGNORED, IGNORED, place)
 
     def labels(self, places: Tensor) -> Tensor:
         """Return places among the outputs as the user's labels."""
@@ -63,19 +71,21 @@ class Goal:
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a batch; targets are places."""
         outputs = self.cut(outputs)
-        if self.own_loss is not None:
+        if self.kind is Kind.OWN:
+            assert self.own_loss is not None
             return self.own_loss(outputs, targets)
+        outputs = wide(outputs)
         if self.kind is Kind.CLASSES:
-            return F.cross_entropy(outputs.flatten(0, -2).float(), targets.flatten())
+            return F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), ignore_index=IGNORED)
         if self.kind is Kind.LABELS:
-            return F.binary_cross_entropy_with_logits(outputs.float(), targets.to(torch.float32))
-        return F.mse_loss(outputs.float(), targets.to(torch.float32))
+            return F.binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype))
+        return F.mse_loss(outputs, targets.to(outputs.dtype))
 
     def score(self, outputs: Tensor, targets: Tensor) -> float:
         """Return how good outputs are: accuracy in percent, or the error; targets are places."""
-        outputs = self.cut(outputs)
         if self.kind is Kind.CLASSES:
-            return 100.0 * float((outputs.argmax(-1) == targets).double().mean())
+            counts = targets != IGNORED
+            return 100.0 * float((self.cut(outputs).argmax(-1) == targets)[counts].double().mean())
         if self.kind is Kind.LABELS:
             return 100.0 * float(((outputs > 0) == targets.bool()).double().mean())
         return float(self.loss(outputs, targets))
@@ -85,43 +95,57 @@ class Goal:
         if not isinstance(outputs, Tensor):
             raise UsageError(f"The module must return one tensor, not {type(outputs).__name__}.")
         if self.kind is Kind.OWN:
-            return
-        if self.kind is Kind.CLASSES:
-            wanted = tuple(targets.shape)
-            if outputs.ndim != targets.ndim + 1 or tuple(outputs.shape[:-1]) != wanted:
-                raise UsageError(
-                    f"Task '{task}': classes of shape {wanted} need outputs of shape {(*wanted, 'classes')}; "
-                    f"the module returns {tuple(outputs.shape)}."
-                )
-            if len(self.classes) > outputs.shape[-1]:
-                raise UsageError(
-                    f"Task '{task}' has {len(self.classes)} classes, but the module has {outputs.shape[-1]} outputs."
-                )
+            self._check_own_loss(outputs, targets)
+        elif self.kind is Kind.CLASSES:
+            self._check_classes(outputs, targets, task)
         elif outputs.shape != targets.shape:
             raise UsageError(
-                f"Task '{task}': targets have shape {tuple(targets.shape)}, but the module returns "
-                f"{tuple(outputs.shape)}."
+                f"Task '{task}': a target has shape {tuple(targets.shape[1:])}, but the module returns "
+                f"{tuple(outputs.shape[1:])} for an input."
             )
+
+    def _check_classes(self, outputs: Tensor, targets: Tensor, task: str) -> None:
+        if outputs.shape[:-1] != targets.shape:
+            wanted = ", ".join([*(str(n) for n in targets.shape[1:]), "classes"])
+            raise UsageError(
+                f"Task '{task}': a target has shape {tuple(targets.shape[1:])}, so the module should return "
+                f"({wanted}) for an input; it returns {tuple(outputs.shape[1:])}."
+            )
+        if len(self.classes) > outputs.shape[-1]:
+            raise UsageError(
+                f"Task '{task}' has {len(self.classes)} classes, but the module has {outputs.shape[-1]} outputs "
+                "(loss='numbers' if they are no classes)."
+            )
+
+    def _check_own_loss(self, outputs: Tensor, targets: Tensor) -> None:
+        assert self.own_loss is not None
+        with torch.enable_grad():
+            loss = self.own_loss(outputs.detach().requires_grad_(), targets)
+        if not isinstance(loss, Tensor) or loss.ndim:
+            what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            raise UsageError(f"A loss must return one number as a tensor, such as a mean; this one returns {what}.")
+        if not loss.requires_grad:
+            raise UsageError("The loss does not follow from the outputs: it has no gradient.")
 
 
 LOSSES = {"classes": Kind.CLASSES, "labels": Kind.LABELS, "numbers": Kind.NUMBERS}
 
 
-def goal_for(targets: Tensor, loss: str | Loss, raw_labels: bool = False) -> Goal:
+def goal_for(targets: Tensor, loss: str | Loss) -> Goal:
     """Return the goal of a task from its targets, and from what the user said of the loss.
 
-    'auto' takes whole numbers for classes, truth values for labels, and anything else for numbers. With `raw_labels`
-    classes are taken as places among the outputs, whatever labels there are.
+    'auto' takes whole numbers for classes, truth values for labels, and anything else for numbers.
     """
     if callable(loss):
         return Goal(Kind.OWN, own_loss=loss)
-    kind = _guess(targets) if loss == "auto" else choose("loss", loss, {**LOSSES, "auto": Kind.OWN})
+    if not isinstance(loss, str):
+        raise UsageError(f"loss must be a word or a function of outputs and targets, not {type(loss).__name__}.")
+    guess = _guess(targets)
+    kind = choose("loss", loss, {"auto": guess, **LOSSES})
     if kind is Kind.CLASSES:
-        if targets.is_floating_point() or targets.dtype == torch.bool:
-            raise UsageError(f"Classes must be whole numbers, not {targets.dtype}.")
-        if raw_labels:
-            return Goal(kind, tuple(range(int(targets.max()) + 1)))
-        return Goal(kind, tuple(targets.unique().tolist()))
+        if guess is not Kind.CLASSES:
+            raise UsageError(f"Classes must be whole numbers, not {str(targets.dtype).removeprefix('torch.')}.")
+        return Goal(kind, tuple(targets[targets != IGNORED].unique().tolist()))
     if kind is Kind.LABELS and not bool(((targets == 0) | (targets == 1)).all()):
         raise UsageError("Labels must be 0 or 1 (or truth values).")
     return Goal(kind)
@@ -131,3 +155,8 @@ def _guess(targets: Tensor) -> Kind:
     if targets.dtype == torch.bool:
         return Kind.LABELS
     return Kind.NUMBERS if targets.is_floating_point() else Kind.CLASSES
+
+
+def wide(values: Tensor) -> Tensor:
+    """Return half precision as ordinary floats: a loss needs them."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from mnemon.continual.data import Inputs
-from mnemon.continual.kinds import Goal
+from mnemon.continual.kinds import Goal, wide
 from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Whole, parts_of
-from mnemon.problem import Batch, Terms
+from mnemon.problem import Batch, Terms, pixels_of
 from mnemon.regularizers.protected import Protected, Protection
 
 AT_ONCE = 1000
@@ -22,10 +23,9 @@ AT_ONCE = 1000
 class ModuleLearner(Whole):
     """A memory of networks of the module's form, each starting from the module as it came."""
 
-    def __init__(
-        self, module: nn.Module, generate: Sequence[str], protection: Protection, optimizer: OptimizerConfig
-    ):
+    def __init__(self, module: nn.Module, names: Sequence[str], protection: Protection, optimizer: OptimizerConfig):
         super().__init__()
+        generate = [glob.escape(name) for name in names]  # names, and no patterns
         self.memory = Protected(module, protection, optimizer, generate, from_own=True)
         self.densities: LikelihoodInference | None = None
         """How the (first) inputs of each task look, if tasks are to be recognised by that."""
@@ -43,20 +43,40 @@ class ModuleLearner(Whole):
     def train_step(self, inputs: Inputs, targets: Tensor, goal: Goal, progress: float = 0.0) -> Terms:
         """Learn from a batch of the newest task, of whose steps such a share was taken."""
         newest = self.n_tasks - 1
+        seen = inputs[0].clone() if self.densities is not None else None  # some modules work in place
         loss = goal.loss(self.memory.run(newest, *inputs, training=True), targets)
         terms = {"task_loss": loss.detach(), **self.memory.descend(loss)}
-        if self.densities is not None:
-            no_class = torch.zeros(len(inputs[0]), dtype=torch.long, device=self.device)
-            terms |= self.densities.train_step(Batch(newest, inputs[0], no_class, progress=progress))
+        if self.densities is not None and seen is not None:
+            no_class = torch.zeros(len(seen), dtype=torch.long, device=self.device)
+            terms |= self.densities.train_step(Batch(newest, wide(seen), no_class, progress=progress))
         return terms
+
+    def likelihoods(self, inputs: Inputs) -> Tensor:
+        """Return how likely inputs are under the density of each task, [n, tasks]."""
+        assert self.densities is not None
+        return self.densities.scores(pixels_of(wide(inputs[0])), lambda task_id: inputs[0])
+
+    @torch.no_grad()
+    def start(self, inputs: Inputs, training: bool) -> Tensor:
+        """Return the outputs of the module as it came: every task starts from it."""
+        target = self.memory.target.train(training)
+        inputs = tuple(part.clone() for part in inputs)
+        return target(target.own_weights(), *inputs, buffers=target.fresh_buffers())
 
     @torch.no_grad()
     def outputs(self, inputs: Inputs, task_id: int) -> Tensor:
         """Return all outputs of a task's network."""
         weights = self.memory.remembered(task_id)
-        parts = zip(*(part.split(AT_ONCE) for part in inputs), strict=True)
+        # Clones: some modules work in place on what they are given.
+        parts = zip(*((piece.clone() for piece in part.split(AT_ONCE)) for part in inputs), strict=True)
         found = [self.memory.run(task_id, *part, training=False, weights=weights) for part in parts]
         return torch.cat(found) if len(found) > 1 else found[0]
+
+    def is_finite(self) -> bool:
+        """Tell whether all of the memory still holds numbers."""
+        memories = [part for part in parts_of(self).values() if isinstance(part, Protected)]
+        moved = [p for memory in memories for p in (*memory.hypernet.parameters(), *memory.embeddings)]
+        return all(bool(torch.isfinite(parameter).all()) for parameter in moved)
 
     def begin_again(self, task_id: int) -> None:
         """Get ready to go on with a task that was learned: it becomes the newest."""
@@ -70,3 +90,21 @@ class ModuleLearner(Whole):
             part.n_begun = len(order)
             if part is not self:
                 part.arrange(order)
+
+    def give_up(self) -> None:
+        """Stop learning the present task, whatever comes of it."""
+        for part in parts_of(self).values():
+            part.optimizers = {}
+            if isinstance(part, Protected):
+                part.stop_learning()
+
+    def kept(self) -> dict[str, Tensor]:
+        """Return a copy of all that lasts."""
+        return {name: tensor.clone() for name, tensor in self._lasting().items()}
+
+    @torch.no_grad()
+    def put_back(self, kept: dict[str, Tensor]) -> None:
+        """Take back a copy with as many tasks."""
+        for name, tensor in self._lasting().items():
+            if name in kept:  # snapshots are there only while a task is learned
+                tensor.copy_(kept[name])

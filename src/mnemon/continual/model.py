@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import fnmatch
 import math
+import numbers
+import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from mnemon.continual.adapters import LoRA, adapt
+from mnemon.continual.adapters import LoRA
 from mnemon.continual.data import Data, Inputs, collect, collect_inputs
-from mnemon.continual.kinds import Goal, Kind, Loss, goal_for
+from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
 from mnemon.continual.learner import ModuleLearner
+from mnemon.continual.modules import check_functional, copied, float_type, form_of, listed, prepared, said
 from mnemon.continual.sizes import hypernet_for
 from mnemon.errors import TrainingError, UsageError, choose, suggest
 from mnemon.hypernet import HypernetConfig
@@ -28,7 +29,7 @@ from mnemon.models.vae import DensityVAE
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import pixels_of
 from mnemon.regularizers.protected import NewEmbedding, Protection
-from mnemon.seeding import derive, seed_all
+from mnemon.seeding import derive, own_random_numbers, seed_all
 from mnemon.training.batches import Shuffled
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Remembered:
     inputs: tuple[tuple[tuple[int, ...], str], ...]
     """Shape (without the number of examples) and type of each input of the module."""
     n_examples: int
+    """Examples that it was learned from, whenever that was."""
     steps: int
     score: float
     """On the validation data if there were any, else on the training data, right after it was learned."""
@@ -60,6 +62,8 @@ class Remembered:
     """Entropy above which an input is not taken for one of this task (classes only)."""
     serial: int = 0
     """Tasks learned before it, forgotten ones too: its random numbers follow from it."""
+    losses: tuple[float, ...] = ()
+    """Losses on the last batches of a stream, by which the task is known again when it comes back."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,9 @@ class Settings:
 
     generate: tuple[str, ...] = ("*",)
     adapters: LoRA | None = None
-    compression: float = 1.0
+    compression: float | None = None
     beta: float = 0.1
-    lr: float = 1e-3
+    lr: float = 2e-3
     seed: int = 0
     hypernet: HypernetConfig | None = None
     recognise: str = "entropy"
@@ -109,9 +113,9 @@ class ContinualModel:
         *,
         generate: str | Sequence[str] = "*",
         adapters: LoRA | None = None,
-        compression: float = 1.0,
+        compression: float | None = None,
         beta: float = 0.1,
-        lr: float = 1e-3,
+        lr: float = 2e-3,
         seed: int = 0,
         hypernet: HypernetConfig | None = None,
         recognise: str = "entropy",
@@ -120,24 +124,27 @@ class ContinualModel:
 
         generate: patterns over parameter names, of what may differ from task to task; the rest stays as it came.
         adapters: put low-rank adapters on linear layers, and let them alone differ.
-        compression: parameters of the hypernetwork per generated weight.
+        compression: parameters of the hypernetwork per generated weight; if not given 1, and more for small modules.
         beta: how firmly earlier tasks are held.
         recognise: how a task is told by its inputs: 'entropy' (whose network is surest; costs nothing), or 'density'
         (a small model of how each task's inputs look is learned beside it; they must lie between 0 and 1).
         """
         patterns = (generate,) if isinstance(generate, str) else tuple(generate)
         choose("way to recognise tasks", recognise, {"entropy": None, "density": None})
-        self._settings = Settings(patterns, adapters, compression, beta, lr, seed, hypernet, recognise)
+        self._settings = Settings(patterns, adapters, compression, beta, lr, _seed(seed), hypernet, recognise)
         self._tasks: list[Remembered] = []
         self._n_learned = 0
-        with _own_random_numbers(derive(seed, "weights")):
-            module, names = _prepared(module, patterns, adapters)
-            size = sum(p.numel() for name, p in module.named_parameters() if name in names)
+        self._n_inputs: int | None = None
+        """Numbers in an input, if tasks are recognised by how their inputs look."""
+        with own_random_numbers(derive(self._settings.seed, "weights")):
+            own, names = prepared(module, patterns, adapters)
+            self._form, self._floats = form_of(module), float_type(module)
+            size = sum(p.numel() for name, p in own.named_parameters() if name in names)
             protection = Protection(
                 beta=beta, new_embedding=NewEmbedding.RANDOM, hypernet=hypernet or hypernet_for(size, compression)
             )
-            device = next(iter(module.parameters())).device
-            self._learner = ModuleLearner(module, names, protection, OptimizerConfig(lr=lr)).to(device)
+            device = next(iter(own.parameters())).device
+            self._learner = ModuleLearner(own, names, protection, OptimizerConfig(lr=lr)).to(device)
 
     # Learning
 
@@ -160,12 +167,14 @@ class ContinualModel:
         """
         self._check_new(task)
         found = self._collected(data, loss, task)
-        serial = self._n_learned
-        self._make_densities(found.data.inputs[0][0].numel())
-        with self._all_or_nothing(found.data):
-            self._seed(serial, 0)
+        plan = _plan(len(found.data), epochs, steps, batch_size, quiet)
+        with self._all_or_nothing():
+            self._check_fit(task, found, plan.batch_size)
+            tested = self._tested(validation, found.goal, task)
+            self._make_densities(found.data)
+            self._seed(self._n_learned, 0)
             self._learner.begin_task(len(self._tasks))
-            return self._train(task, found, serial, validation, epochs, steps, batch_size, quiet)
+            return self._train(task, found, tested, plan)
 
     def relearn(
         self,
@@ -180,56 +189,57 @@ class ContinualModel:
         quiet: bool = False,
     ) -> Remembered:
         """Go on with a task that was learned, from more data of it; all others stay as they are."""
-        place = self._place(task)
-        found = self._collected(data, loss, task, self._tasks[place].goal)
-        # First to the end, so that all is in its place again if learning fails.
-        self._tasks.append(self._tasks.pop(place))
-        self._learner.arrange([t for t in range(len(self._tasks)) if t != place] + [place])
-        serial = self._n_learned
-        with self._all_or_nothing(found.data):
-            self._seed(serial, 0)
+        earlier = self.about(task)
+        found = self._collected(data, loss, task, earlier.goal)
+        plan = _plan(len(found.data), epochs, steps, batch_size, quiet)
+        with self._all_or_nothing():
+            self._check_fit(task, found, plan.batch_size)
+            tested = self._tested(validation, found.goal, task)
+            self._seed(self._n_learned, 0)
             self._begin_again(task)
-            return self._train(task, found, serial, validation, epochs, steps, batch_size, quiet)
+            return self._train(task, found, tested, plan, earlier)
 
-    def _collected(self, data: Any, loss: str | Loss, task: str, earlier: Goal | None = None) -> _Found:
+    def _collected(
+        self, data: Any, loss: str | Loss, task: str, earlier: Goal | None = None, what: str = "data"
+    ) -> _Found:
         """Return data as tensors on the model's device, with the goal that follows from them."""
-        found = collect(data).to(self.device)
-        if self._tasks and len(found.inputs) != len(self._tasks[0].inputs):
-            before = len(self._tasks[0].inputs)
-            raise UsageError(f"Task '{task}' has {len(found.inputs)} inputs; earlier tasks have {before}.")
+        found = collect(data, what).to(self.device, self._floats)
         goal = goal_for(found.targets, loss)
-        if earlier is not None:
-            if not callable(loss) and goal.kind is not earlier.kind:
-                raise UsageError(f"Task '{task}' was learned with {earlier.kind.value}; these are {goal.kind.value}.")
-            both = tuple(sorted({*earlier.classes, *goal.classes}))
-            if both != earlier.classes and not callable(loss):
-                new = ", ".join(str(c) for c in sorted({*goal.classes} - {*earlier.classes}))
-                raise UsageError(f"Task '{task}' has no class {new}: give a new task the new classes.")
-            goal = goal if callable(loss) else earlier
-        return _Found(Data(found.inputs, goal.places(found.targets)), goal)
+        if earlier is None:
+            if goal.kind is Kind.CLASSES and len(goal.classes) < 2:
+                only = f"only class {goal.classes[0]}" if goal.classes else "no class"
+                raise UsageError(f"Task '{task}' has {only}: there is nothing to tell apart.")
+        elif goal.kind is not earlier.kind:
+            raise UsageError(
+                f"Task '{task}' was learned with {earlier.kind.in_words}, and not with {goal.kind.in_words}: "
+                f"{'give it as loss' if earlier.kind is Kind.OWN else 'the targets are others'}."
+            )
+        elif new := sorted({*goal.classes} - {*earlier.classes}):
+            raise UsageError(
+                f"Task '{task}' has no class {', '.join(str(c) for c in new)}: give a new task the new classes."
+            )
+        elif goal.kind is not Kind.OWN:
+            goal = earlier
+        return _Found(replace(found, targets=goal.places(found.targets)), goal)
+
+    def _tested(self, validation: Any, goal: Goal, task: str) -> Data | None:
+        """Return the validation data, if there are any."""
+        if validation is None:
+            return None
+        found = self._collected(validation, goal.own_loss or goal.kind.value, task, goal, "validation data")
+        self._check_fit(task, found)
+        return found.data
 
     def _train(
-        self,
-        task: str,
-        found: _Found,
-        serial: int,
-        validation: Any,
-        epochs: float | None,
-        steps: int | None,
-        batch_size: int,
-        quiet: bool,
+        self, task: str, found: _Found, tested: Data | None, plan: _Plan, earlier: Remembered | None = None
     ) -> Remembered:
-        data, goal = found
-        self._check_fit(task, data, goal)
-        batch_size, steps = min(batch_size, len(data)), _n_steps(len(data), batch_size, epochs, steps)
-        told = goal.own_loss or goal.kind.value
-        checked = None if validation is None else self._collected(validation, told, task, goal)
+        data, serial = found.data, self._n_learned
         batches = Shuffled(data, self._settings.seed, "batches", serial)
-        with _progress(task, steps, quiet) as show:
-            for step in range(steps):
+        with _progress(task, plan.steps, plan.quiet) as show:
+            for step in range(plan.steps):
                 self._seed(serial, step + 1)
-                inputs, targets = batches.take(step * batch_size, batch_size)
-                terms = self._learner.train_step(inputs, targets, goal, step / steps)
+                inputs, targets = batches.take(step * plan.batch_size, plan.batch_size)
+                terms = self._learner.train_step(inputs, targets, found.goal, step / plan.steps)
                 loss = float(terms["task_loss"])
                 if not math.isfinite(loss):
                     raise TrainingError(
@@ -237,32 +247,42 @@ class ContinualModel:
                         "The model is as it was before."
                     )
                 show(step + 1, loss)
-        return self._finish(task, data, goal, steps, serial, len(data), checked)
+        if not self._learner.is_finite():
+            raise TrainingError(
+                f"The gradient of task '{task}' became infinite: try a smaller lr. The model is as it was before."
+            )
+        before = earlier.n_examples if earlier else 0
+        return self._finish(task, found, plan.steps, serial, before + len(data), tested)
 
     def _finish(
         self,
         task: str,
-        data: Data,
-        goal: Goal,
+        found: _Found,
         steps: int,
         serial: int,
         n_examples: int,
-        tested: _Found | None = None,
+        tested: Data | None = None,
+        losses: Iterable[float] = (),
     ) -> Remembered:
         """Put a task away that was learned, with what is known of it."""
+        data, goal = found.data, found.goal
         self._seed(serial, steps + 1)
-        self._learner.end_task(data)
+        self._learner.end_task(data.to(self.device, torch.float32))
         place = len(self._tasks)
-        score = self._score(tested.data if tested else data, place, goal)
+        score = self._score(data if tested is None else tested, place, goal)
         ceiling = self._ceiling(data, place, goal)
-        self._tasks.append(Remembered(task, goal, _signature(data.inputs), n_examples, steps, score, ceiling, serial))
+        signature = _signature(data.inputs)
+        self._tasks.append(
+            Remembered(task, goal, signature, n_examples, steps, score, ceiling, serial, tuple(losses))
+        )
         self._n_learned += 1
         return self._tasks[-1]
 
     def _begin_again(self, task: str) -> None:
         """Get ready to go on with a task that was learned."""
-        self._learner.begin_again(self._place(task))
-        del self._tasks[self._place(task)]
+        place = self._place(task)
+        self._learner.begin_again(place)
+        del self._tasks[place]
 
     def learn_stream(
         self,
@@ -282,72 +302,58 @@ class ContinualModel:
         """
         from mnemon.continual.stream import StreamLearner
 
-        with _own_random_numbers(0):
-            return StreamLearner(self, name, steps, recent, patience, loss).run(batches)
+        return StreamLearner(self, name, steps, recent, patience, loss).run(batches)
 
-    def _check_fit(self, task: str, data: Data, goal: Goal) -> None:
-        """Try the module on two examples, so that what does not fit is said in words."""
-        inputs, targets = data.batch(slice(2))
-        if not len(self._tasks):
-            self._check_module(inputs)
+    def _check_fit(self, task: str, found: _Found, batch_size: int | None = None) -> None:
+        """Try the module on some examples, so that what does not fit is said in words."""
+        inputs, targets = found.data.batch(slice(2))
         try:
-            with torch.no_grad():
-                outputs = self._learner.memory.run(len(self._tasks), *inputs, training=False)
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            shapes = ", ".join(str(tuple(part.shape[1:])) for part in inputs)
-            reason = str(error).strip().splitlines()[0]
+            outputs = self._learner.start(inputs, training=False)
+            if batch_size is not None:  # batch norm, for one, learns from several examples only
+                self._learner.start(found.data.batch(slice(batch_size))[0], training=True)
+        except Exception as error:
             raise UsageError(
-                f"The module cannot take the inputs of task '{task}' (shape {shapes}): {reason}"
+                f"The module cannot take the inputs of task '{task}' ({_shapes(inputs)}): {said(error)}"
             ) from error
-        goal.check(outputs, targets, task)
-
-    def _check_module(self, inputs: Inputs) -> None:
-        """Refuse a module that does not compute with the weights that it is given."""
-        memory = self._learner.memory
-        module = copy.deepcopy(memory.target.module).eval()
-        try:
-            with torch.no_grad():
-                wanted = module(*inputs)
-        except Exception:
-            return
-        moved = memory.target.own_weights() * 1.5 + 0.01
-        memory.target.eval()
-        with torch.no_grad():
-            same = memory.target(memory.target.own_weights(), *inputs, buffers=memory.target.fresh_buffers())
-            other = memory.target(moved, *inputs, buffers=memory.target.fresh_buffers())
-        if isinstance(wanted, Tensor) and (not torch.allclose(same, wanted, atol=1e-4) or torch.equal(same, other)):
-            raise UsageError(
-                f"{type(module).__name__} does not compute with the weights that it is given; hooks or copies of its "
-                "parameters may be the reason."
-            )
+        found.goal.check(outputs, targets, task)
+        if not self._tasks:
+            check_functional(self._learner.memory.target, inputs, lambda: self._seed(0, 0))
 
     # Answering
 
     def predict(self, inputs: Any, task: str | None = None) -> Prediction:
         """Answer inputs of a task; without its name, the task that is surest of each input answers."""
-        found = tuple(part.to(self.device) for part in collect_inputs(inputs))
-        if task is not None:
-            place = self._place(task)
-            return self._told(found, place, self._learner.outputs(found, place))
-        return self._inferred(found)
+        places = self._all_with_classes() if task is None else [self._place(task)]
+        found = collect_inputs(inputs, self.device, self._floats)
+        each = [self._told(found, place) for place in places]
+        return each[0] if task is not None else self._picked(found, each)
 
-    def _told(self, inputs: Inputs, place: int, outputs: Tensor) -> Prediction:
-        remembered = self._tasks[place]
+    def _outputs(self, inputs: Inputs, place: int) -> Tensor:
+        """Return what a task's network says of inputs."""
+        try:
+            with own_random_numbers(0):
+                return self._learner.outputs(inputs, place)
+        except Exception as error:
+            learned = self._tasks[place].inputs if place < len(self._tasks) else _signature(inputs)
+            raise UsageError(
+                f"The module cannot take these inputs ({_shapes(inputs)}; it was learned with "
+                f"{' and '.join(f'{shape} {dtype}' for shape, dtype in learned)}): {said(error)}"
+            ) from error
+
+    def _told(self, inputs: Inputs, place: int) -> Prediction:
+        remembered, outputs = self._tasks[place], self._outputs(inputs, place)
         goal, names = remembered.goal, [remembered.name] * len(inputs[0])
         if goal.kind is Kind.CLASSES:
-            confidence, chosen = goal.cut(outputs).float().softmax(-1).max(-1)
-            return Prediction(names, goal.labels(chosen), confidence, goal.cut(outputs))
+            outputs = goal.cut(outputs)
+            confidence, chosen = outputs.float().softmax(-1).max(-1)
+            return Prediction(names, goal.labels(chosen), confidence, outputs)
         nothing = torch.full(outputs.shape[:1], math.nan, device=outputs.device)
         return Prediction(names, outputs > 0 if goal.kind is Kind.LABELS else outputs, nothing, outputs)
 
-    def _inferred(self, inputs: Inputs) -> Prediction:
-        places = self._with_classes()
-        each = [self._told(inputs, place, self._learner.outputs(inputs, place)) for place in places]
+    def _picked(self, inputs: Inputs, each: Sequence[Prediction]) -> Prediction:
+        """Return for each input the answer of the task that it is taken for."""
         best, sure = self._recognised(inputs, each)
-        names = [
-            self._tasks[places[i]].name if known else UNKNOWN
-            for i, known in zip(best.tolist(), sure.tolist(), strict=True)
-        ]
+        names = [self.tasks[i] if known else UNKNOWN for i, known in zip(best.tolist(), sure.tolist(), strict=True)]
         rows = torch.arange(len(best), device=best.device)
         label = torch.stack([answer.label for answer in each])[best, rows]
         confidence = torch.stack([answer.confidence for answer in each])[best, rows]
@@ -355,21 +361,35 @@ class ContinualModel:
 
     def _recognised(self, inputs: Inputs, each: Sequence[Prediction]) -> tuple[Tensor, Tensor]:
         """Return the task that each input is taken for, and whether it is likely to be of any."""
-        densities = self._learner.densities
-        if densities is not None:
-            scores = densities.scores(pixels_of(inputs[0]), lambda task_id: each[task_id].label)
-            return scores.argmax(1), densities.known(scores)
-        entropies = torch.stack([_entropy(answer.outputs) for answer in each])
-        best = entropies.argmin(0)
+        if self._learner.densities is not None:
+            scores = self._learner.likelihoods(inputs)
+            return scores.argmax(1), self._learner.densities.known(scores)
+        lowest, best = torch.stack([_entropy(answer.outputs) for answer in each]).min(0)
         ceilings = torch.tensor([task.ceiling for task in self._tasks], device=best.device)
-        return best, entropies.gather(0, best[None])[0] <= ceilings[best]
+        return best, lowest <= ceilings[best]
 
-    def _make_densities(self, n_inputs: int) -> None:
+    def _make_densities(self, data: Data) -> None:
         """Make the models of how inputs look, if tasks are recognised by them; their size follows from the inputs."""
-        settings = self._settings
-        if settings.recognise != "density" or self._learner.densities is not None:
+        if self._settings.recognise != "density":
             return
-        with _own_random_numbers(derive(settings.seed, "weights", 1)):
+        inputs, _ = data.batch(slice(1))
+        if not inputs[0].is_floating_point():
+            kind = str(inputs[0].dtype).removeprefix("torch.")
+            raise UsageError(f"recognise='density' needs inputs of floats or bytes, not {kind}.")
+        pixels_of(data.batch(slice(None))[0][0])  # refuses what does not lie between 0 and 1
+        self._make_densities_for(inputs[0].numel())
+
+    def _make_densities_for(self, n_inputs: int) -> None:
+        settings = self._settings
+        if self._n_inputs is not None:
+            if n_inputs != self._n_inputs:
+                raise UsageError(
+                    f"recognise='density' needs inputs of one size: these have {n_inputs} numbers, and not "
+                    f"{self._n_inputs}."
+                )
+            return
+        self._n_inputs = n_inputs
+        with own_random_numbers(derive(settings.seed, "weights", 1)):
             form = DensityVAE(n_inputs, 1, DENSITY.encoder, DENSITY.decoder, DENSITY.latent)
             hypernet = hypernet_for(sum(p.numel() for p in form.parameters()), settings.compression)
             densities = LikelihoodInference(
@@ -381,8 +401,8 @@ class ContinualModel:
             )
             self._learner.densities = densities.to(self.device)
 
-    def _with_classes(self) -> list[int]:
-        """Return the tasks among which an input's task can be inferred."""
+    def _all_with_classes(self) -> list[int]:
+        """Return all tasks, if an input's task can be inferred among them."""
         if not self._tasks:
             raise UsageError("Nothing was learned yet.")
         others = [t.name for t in self._tasks if t.goal.kind is not Kind.CLASSES]
@@ -390,30 +410,50 @@ class ContinualModel:
             raise UsageError(f"Only tasks of classes can be inferred; say which task it is (such as '{others[0]}').")
         return list(range(len(self._tasks)))
 
-    def evaluate(self, data: Any, task: str, *, infer: bool = False) -> float:
+    def evaluate(self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None) -> float:
         """Return how good the model is on data of a task: accuracy in percent, or the error.
 
-        With infer=True the model is not told the task, and a wrong one is a wrong answer.
+        With infer=True the model is not told the task, and a wrong one is a wrong answer. A loss of one's own is not
+        kept in a file: it has to be given again after loading.
         """
-        place = self._place(task)
-        remembered = self._tasks[place]
-        found = collect(data).to(self.device)
-        if not infer:
-            return self._score(Data(found.inputs, remembered.goal.places(found.targets)), place, remembered.goal)
-        answer = self.predict(found.inputs)
-        of_task = torch.tensor([name == task for name in answer.task], device=self.device)
-        return 100.0 * float((of_task & (answer.label == found.targets)).double().mean())
+        place, goal = self._place(task), self.about(task).goal
+        if goal.kind is Kind.OWN:
+            goal = replace(goal, own_loss=loss or goal.own_loss)
+            if goal.own_loss is None:
+                raise UsageError(
+                    f"Task '{task}' was learned with a loss of your own, which no file holds: give loss=."
+                )
+        elif loss is not None:
+            raise UsageError(f"Task '{task}' was learned with {goal.kind.value}: it takes no other loss.")
+        found = collect(data).to(self.device, self._floats)
+        if goal.kind is Kind.CLASSES and found.targets.dtype != torch.long:
+            raise UsageError(f"Classes must be whole numbers, not {str(found.targets.dtype).removeprefix('torch.')}.")
+        found = replace(found, targets=goal.places(found.targets))
+        return self._score_inferred(found, task) if infer else self._score(found, place, goal)
+
+    def _score_inferred(self, data: Data, task: str) -> float:
+        inputs, targets = data.batch(slice(None))
+        answer = self.predict(inputs)
+        of_task = torch.tensor([name == task for name in answer.task], device=targets.device)
+        counts = targets != IGNORED
+        right = self.about(task).goal.places(answer.label) == targets
+        right &= of_task.view(-1, *[1] * (targets.ndim - 1))
+        return 100.0 * float(right[counts].double().mean())
 
     def _score(self, data: Data, place: int, goal: Goal) -> float:
         inputs, targets = data.batch(slice(None))
-        return goal.score(self._learner.outputs(inputs, place), targets)
+        outputs = self._outputs(inputs, place)
+        name = self._tasks[place].name if place < len(self._tasks) else ""
+        if goal.kind is not Kind.OWN:
+            goal.check(outputs, targets, name)
+        return goal.score(outputs, targets)
 
     def _ceiling(self, data: Data, place: int, goal: Goal) -> float:
-        if goal.kind is not Kind.CLASSES or data.targets.ndim > 1:
+        if goal.kind is not Kind.CLASSES:
             return math.inf
         picked = torch.randperm(len(data))[:CALIBRATION].to(data.device)
         inputs, _ = data.batch(picked)
-        found = _entropy(goal.cut(self._learner.outputs(inputs, place)))
+        found = _entropy(goal.cut(self._outputs(inputs, place)))
         return float(found.quantile(1 - FALSE_ALARMS))
 
     # The tasks
@@ -453,12 +493,14 @@ class ContinualModel:
     def network(self, task: str) -> nn.Module:
         """Return a task's network as a plain module, in evaluation mode."""
         memory, place = self._learner.memory, self._place(task)
-        module = copy.deepcopy(memory.target.module).requires_grad_(True).eval()
+        module = copied(memory.target.module).eval()
         tensors = {**memory.network_weights(place), **memory.buffers_of[place]}
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         with torch.no_grad():
             for name, tensor in tensors.items():
                 own[name].copy_(tensor)
+        for slot in memory.target.slots:
+            own[slot.name].requires_grad_()
         return module
 
     def save(self, path: str | Path) -> Path:
@@ -482,23 +524,24 @@ class ContinualModel:
     def _place(self, name: str) -> int:
         if not self._tasks:
             raise UsageError(f"There is no task '{name}': nothing was learned yet.")
-        return choose("task", name, {task: i for i, task in enumerate(self.tasks)})
+        if name not in self.tasks:
+            raise UsageError(f"Unknown task '{name}'.{suggest(str(name), self.tasks)} Tasks: {listed(self.tasks)}.")
+        return self.tasks.index(name)
 
     @contextmanager
-    def _all_or_nothing(self, data: Data) -> Iterator[None]:
+    def _all_or_nothing(self) -> Iterator[None]:
         """Make the model what it was before if what is done within fails, or is stopped."""
-        tasks, n_learned, order = list(self._tasks), self._n_learned, range(self._learner.n_tasks)
-        state = {name: tensor.clone() for name, tensor in self._learner.tensors().items()}
-        with _own_random_numbers(0):
+        learner, tasks, numbers = self._learner, list(self._tasks), (self._n_learned, self._n_inputs)
+        n_tasks, densities, kept = learner.n_tasks, learner.densities, learner.kept()
+        with own_random_numbers(0):
             try:
                 yield
             except BaseException:
-                self._learner.end_task(data)
-                self._learner.arrange(order)
-                with torch.no_grad():
-                    for name, tensor in self._learner.tensors().items():
-                        tensor.copy_(state[name])
-                self._tasks, self._n_learned = tasks, n_learned
+                learner.densities = densities
+                learner.give_up()
+                learner.arrange(range(n_tasks))
+                learner.put_back(kept)
+                self._tasks, (self._n_learned, self._n_inputs) = tasks, numbers
                 raise
 
     def _seed(self, serial: int, moment: int) -> None:
@@ -525,70 +568,53 @@ class _Found:
     data: Data
     goal: Goal
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.data, self.goal))
 
-
-def _prepared(module: nn.Module, patterns: Sequence[str], adapters: LoRA | None) -> tuple[nn.Module, list[str]]:
-    """Return a copy of the module and the names of the parameters that are generated."""
-    if not isinstance(module, nn.Module):
-        raise UsageError(f"ContinualModel takes an nn.Module, not {type(module).__name__}.")
-    if any(isinstance(p, nn.parameter.UninitializedParameter) for p in module.parameters()):
-        raise UsageError("The module has lazy parameters: run it once on an example before.")
-    module = copy.deepcopy(module)
-    if adapters is not None:
-        if tuple(patterns) != ("*",):
-            raise UsageError("With adapters nothing else is generated: leave out generate.")
-        return module, adapt(module, adapters)
-    parameters = dict(module.named_parameters())
-    if not parameters:
-        raise UsageError(f"{type(module).__name__} has no parameters: there is nothing to learn.")
-    for pattern in patterns:
-        if not fnmatch.filter(parameters, pattern):
-            raise UsageError(
-                f"No parameter of {type(module).__name__} is called like '{pattern}'.{suggest(pattern, parameters)} "
-                f"It has: {', '.join(list(parameters)[:8])}{', …' if len(parameters) > 8 else ''}."
-            )
-    names = [name for name in parameters if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
-    free = [name for name in names if parameters[name].requires_grad]
-    if not free:
-        raise UsageError("All parameters that could be generated are frozen (requires_grad is False).")
-    return module, free
+@dataclass(frozen=True)
+class _Plan:
+    steps: int
+    batch_size: int
+    quiet: bool
 
 
 def _signature(inputs: Inputs) -> tuple[tuple[tuple[int, ...], str], ...]:
     return tuple((tuple(part.shape[1:]), str(part.dtype).removeprefix("torch.")) for part in inputs)
 
 
+def _shapes(inputs: Inputs) -> str:
+    return " and ".join(f"{tuple(part.shape[1:])} {str(part.dtype).removeprefix('torch.')}" for part in inputs)
+
+
 def _entropy(outputs: Tensor | None) -> Tensor:
-    """Return the entropy of each answer, relative to that of a guess among the task's classes."""
+    """Return the entropy of each answer, relative to that of a guess; of a sequence, the mean over its steps."""
     assert outputs is not None
-    return entropy(outputs.float()) / math.log(max(2, outputs.shape[-1]))
+    found = entropy(outputs.float().flatten(0, -2)) / math.log(outputs.shape[-1])
+    return found.view(len(outputs), -1).mean(1)
 
 
-def _n_steps(n: int, batch_size: int, epochs: float | None, steps: int | None) -> int:
-    if batch_size < 1:
-        raise UsageError(f"batch_size must be at least 1, not {batch_size}.")
+def _seed(seed: int) -> int:
+    try:
+        found = operator.index(seed)
+    except TypeError:
+        found = -1
+    if found < 0:
+        raise UsageError(f"seed must be a whole number of at least 0, not {seed!r}.")
+    return found
+
+
+def _plan(n: int, epochs: float | None, steps: int | None, batch_size: int, quiet: bool) -> _Plan:
+    """Return how long to learn from n examples; some hundred steps at least if nothing is wanted."""
     if epochs is not None and steps is not None:
         raise UsageError("Give epochs or steps, not both.")
-    for name, value in (("epochs", epochs), ("steps", steps)):
-        if value is not None and not value > 0:
-            raise UsageError(f"{name} must be above 0, not {value}.")
-    if steps is not None:
-        return int(steps)
-    per_epoch = n / min(batch_size, n)
-    if epochs is not None:
-        return max(1, round(epochs * per_epoch))
-    return int(min(5000, max(600, 30 * per_epoch)))
-
-
-@contextmanager
-def _own_random_numbers(seed: int) -> Iterator[None]:
-    """Let the user's random numbers go on afterwards as if nothing had been drawn."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices=devices):
-        seed_all(seed, torch.device("cpu"))
-        yield
+    for name, value in (("steps", steps), ("batch_size", batch_size)):
+        if value is not None and (not isinstance(value, numbers.Integral) or value < 1):
+            raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    if epochs is not None and (not isinstance(epochs, numbers.Real) or not 0 < epochs < math.inf):
+        raise UsageError(f"epochs must be a number above 0, not {epochs!r}.")
+    batch_size = min(int(batch_size), n)
+    if steps is None:
+        per_epoch = n / batch_size
+        steps = min(5000, max(600, round(30 * per_epoch))) if epochs is None else max(1, round(epochs * per_epoch))
+    return _Plan(int(steps), batch_size, quiet)
 
 
 @contextmanager

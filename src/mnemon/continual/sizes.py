@@ -2,44 +2,80 @@
 
 from __future__ import annotations
 
+import math
+
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
 from mnemon.hypernet.init import Init
 
-EMBEDDING = 16
+EMBEDDING = 32
 """Length of a task embedding."""
 WIDTHS = (32, 24, 16, 12, 8, 6, 4)
 """Widths of the two feature layers that are tried, the widest first."""
+ENOUGH = 6000
+"""Parameters that are always granted, unless a compression is wanted: so few that saving on them is not worth it."""
 
 
-def hypernet_for(n_weights: int, compression: float) -> HypernetConfig:
-    """Return the settings of a hypernetwork with about compression times as many parameters as it generates."""
-    if not 0 < compression < float("inf"):
+def hypernet_for(n_weights: int, compression: float | None = None) -> HypernetConfig:
+    """Return the settings of a hypernetwork with about compression times as many parameters as it generates.
+
+    If nothing is wanted it has as many as it generates, and some thousand for a small module. It cannot have more
+    than about 33 for each weight.
+    """
+    if compression is not None and not 0 < compression < math.inf:
         raise UsageError(f"compression must be a finite number above 0, not {compression}.")
-    budget = compression * n_weights
+    budget = max(n_weights, ENOUGH) if compression is None else compression * n_weights
     for width in WIDTHS:
-        chunk_embedding = min(width, 16)
-        features = (EMBEDDING + chunk_embedding + 1) * width + (width + 1) * width
-        # Each chunk costs an embedding; their number follows from the chunk's size, which follows from the rest.
-        n_chunks = -(-(width + 1) // max(compression, 1e-9))
-        chunk = int((budget - features - n_chunks * chunk_embedding) / (width + 1))
-        if chunk >= max(1, min(2 * width, n_weights)):
+        if chunk := _chunk(width, n_weights, budget):
             return HypernetConfig(
                 hidden=(width, width),
                 embedding_size=EMBEDDING,
-                chunk=min(chunk, n_weights),
-                chunk_embedding_size=chunk_embedding,
+                chunk=chunk,
+                chunk_embedding_size=_chunk_embedding(width),
                 init=Init.XAVIER,
             )
-    least = _count(WIDTHS[-1], n_weights) / n_weights
     raise UsageError(
         f"A hypernetwork of {compression:g} times {n_weights:,} weights is too small to be of use: set compression "
-        f"to {least:.2g} or more, or give hypernet=HypernetConfig(...)."
+        f"to {_rounded_up(_least(n_weights) / n_weights):g} or more, or give hypernet=HypernetConfig(...)."
     )
 
 
-def _count(width: int, n_weights: int) -> int:
-    """Return the parameters of the smallest hypernetwork of a width that is of use."""
-    chunk = min(2 * width, n_weights)
-    n_chunks = -(-n_weights // chunk)
-    return (EMBEDDING + width + 1) * width + (width + 1) * width + n_chunks * width + (width + 1) * chunk
+def _chunk_embedding(width: int) -> int:
+    return min(width, 16)
+
+
+def _chunk(width: int, n_weights: int, budget: float) -> int | None:
+    """Return the largest chunk c with which a hypernetwork of this width keeps to its budget; None if there is none.
+
+    features + (n / c) * chunk embedding + (width + 1) * c = budget, a quadratic equation.
+    """
+    free, per_weight = budget - _features(width), width + 1
+    inner = free * free - 4 * per_weight * n_weights * _chunk_embedding(width)
+    if free <= 0 or inner < 0:
+        return None
+    chunk = min(n_weights, int((free + math.sqrt(inner)) / (2 * per_weight)))
+    return chunk if chunk >= _least_chunk(width, n_weights) else None
+
+
+def _least_chunk(width: int, n_weights: int) -> int:
+    """Return the smallest chunk that is of use: the fewer weights share a row, the more rows there are."""
+    return min(2 * width, n_weights)
+
+
+def _features(width: int) -> int:
+    return (EMBEDDING + _chunk_embedding(width) + 1) * width + (width + 1) * width
+
+
+def _least(n_weights: int) -> int:
+    """Return the parameters of the smallest hypernetwork that is of use."""
+    width = WIDTHS[-1]
+    best = math.sqrt(n_weights * _chunk_embedding(width) / (width + 1))
+    chunk = min(n_weights, max(_least_chunk(width, n_weights), math.ceil(best)))
+    rows = math.ceil(n_weights * _chunk_embedding(width) / chunk)
+    return _features(width) + rows + (width + 1) * (chunk + 1)
+
+
+def _rounded_up(number: float) -> float:
+    """Return a number with two digits, rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return math.ceil(number / unit) * unit

@@ -36,6 +36,7 @@ class Target(nn.Module):
 
     `generate` is a list of patterns over parameter names; what none of them matches stays as it came, frozen.
     The module's own generated parameters are only a form for the shapes: they never train and are not counted.
+    Buffers of a part of which nothing is generated stay as they came, too: the statistics of a frozen batch norm.
     """
 
     def __init__(self, module: nn.Module, generate: Sequence[str] = ("*",)):
@@ -51,6 +52,14 @@ class Target(nn.Module):
             raise UsageError(f"No parameter of {type(module).__name__} matches {', '.join(generate)}.")
         self.size = start
         self._sizes = [slot.stop - slot.start for slot in self.slots]
+        self._resting = _resting(module, self.slots)
+
+    def train(self, mode: bool = True) -> Target:
+        """Set the mode of the module; what rests is always in evaluation mode."""
+        super().train(mode)
+        for part in self._resting:
+            part.training = False
+        return self
 
     def cut(self, weights: Tensor) -> dict[str, Tensor]:
         """Cut a flat vector into the module's tensors; what lies beyond `size` is ignored."""
@@ -83,7 +92,8 @@ class Target(nn.Module):
         """Return the module's own parameters as one flat vector."""
         parameters = dict(self.module.named_parameters())
         own = [parameters[slot.name].detach().flatten() for slot in self.slots]
-        return torch.cat([part.to(torch.get_default_dtype()) for part in own])
+        # In the default type, unless that would round: half precision gets wider, float64 stays.
+        return torch.cat([part.to(torch.promote_types(part.dtype, torch.get_default_dtype())) for part in own])
 
     def head_slots(self) -> list[Slot]:
         """Return the slots of the last layer: one row per output, if the module is an ordinary one."""
@@ -114,6 +124,18 @@ class Target(nn.Module):
             return False
         wanted = whole[..., slice(*some)]
         return part.shape == wanted.shape and torch.allclose(part, wanted, rtol=1e-3, atol=1e-5)
+
+
+def _resting(module: nn.Module, slots: Sequence[Slot]) -> list[nn.Module]:
+    """Return the layers with buffers that lie in a part with parameters none of which is generated."""
+    parameters = dict(module.named_parameters())
+    generated = {id(parameters[slot.name]) for slot in slots}
+    found: dict[int, nn.Module] = {}
+    for part in module.modules():
+        own = {id(parameter) for parameter in part.parameters()}
+        if own and not own & generated:
+            found |= {id(layer): layer for layer in part.modules() if list(layer.buffers(recurse=False))}
+    return list(found.values())
 
 
 class _Cut(torch.autograd.Function):

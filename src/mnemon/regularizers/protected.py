@@ -30,8 +30,8 @@ from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plai
 
 NEARBY = 0.1
 """Standard deviation of the noise of a nearby embedding."""
-PACE = 20.0
-"""What a task's factor is multiplied by: at an ordinary learning rate it would take long to leave 0."""
+RAMP = 50
+"""Steps in which a task that starts from the module's own weights comes to take the whole of what is generated."""
 AT_HAND = 256 * 2**20
 """Bytes of generated weights that are kept at hand while questions are answered."""
 
@@ -118,7 +118,7 @@ class Protected(Part):
     """A memory of networks of one form.
 
     With `from_own` every task starts from the module as it came: what is generated is added to its own weights, times
-    a factor of the task that starts at 0. Otherwise the module is only a form.
+    a factor of the task that rises from 0 to 1 in its first steps. Otherwise the module is only a form.
     `kept` tells for a task which ranges of its flat weights the penalty holds (all, if not given). Tasks from
     `capacity` on are not learned: the memory stays as it is. With `keeps_snapshot` there is a frozen copy while a
     task is learned even if nothing is penalised, and `frozen_weights` come from it.
@@ -149,6 +149,8 @@ class Protected(Part):
         self.factors = nn.ParameterList()
         """How much of what is generated is added, for each task; empty unless tasks start from the module's own."""
         self.own = nn.Parameter(self.target.own_weights(), requires_grad=False) if from_own else None
+        if from_own:
+            nn.init.zeros_(self.hypernet.readout)  # a random one would add noise that has to be unlearned first
         self.buffers_of = TaskBuffers(module)
         self.snapshot: Snapshot | None = None
         self.importances = nn.ParameterList()
@@ -218,7 +220,7 @@ class Protected(Part):
         if self.own is None:
             return generated
         own = nn.functional.pad(self.own, (0, len(generated) - len(self.own)))
-        return torch.addcmul(own, generated, PACE * self.factors[task_id])
+        return torch.addcmul(own, generated, self.factors[task_id])
 
     @torch.no_grad()
     def network_weights(self, task_id: int) -> dict[str, Tensor]:
@@ -232,9 +234,9 @@ class Protected(Part):
 
         The gradients of other parameters of the loss are put into their `.grad`: their step is not taken here.
         """
-        theta, own = list(self.hypernet.parameters()), self._of_present()
+        theta, embedding = list(self.hypernet.parameters()), self.embeddings[self.n_begun - 1]
         second_order = self.protects and self._lookahead is not None and self._lookahead.second_order
-        everything = [*theta, *own, *others]
+        everything = [*theta, embedding, *others]
         found = torch.autograd.grad(loss, everything, create_graph=second_order)
         if self.config.clip is not None:
             found = _clipped(found, self.config.clip)
@@ -245,7 +247,14 @@ class Protected(Part):
             optimizer.step()
             optimizer.zero_grad()
         self._at_hand = {}  # fused optimizers do not count up the version of what they move
+        self._take_more()
         return terms
+
+    @torch.no_grad()
+    def _take_more(self) -> None:
+        """Let the present task take a little more of what is generated, until it takes all."""
+        if len(self.factors):
+            self.factors[self.n_begun - 1].add_(1 / RAMP).clamp_(max=1.0)
 
     def _add_penalty(self, task_gradients: list[Tensor]) -> Tensor:
         assert self._anchors is not None
@@ -278,7 +287,7 @@ class Protected(Part):
         like = self.hypernet.readout
         self.embeddings.append(nn.Parameter(self._start_of_embedding().to(like)))
         if self.own is not None:
-            self.factors.append(nn.Parameter(like.new_zeros(())))
+            self.factors.append(nn.Parameter(like.new_zeros(()), requires_grad=False))
         self.buffers_of.add(like.device)
         if self.config.penalty is PenaltyForm.WEIGHTED:
             self.importances.append(nn.Parameter(like.new_zeros(self.target.size), requires_grad=False))
@@ -292,19 +301,12 @@ class Protected(Part):
         self.snapshot = Snapshot(self.hypernet, old) if keeps else None
         for embedding in old:
             embedding.requires_grad_(self._plastic)
-        for factor in self.factors:
-            factor.requires_grad_(False)
-        new = [parameter.requires_grad_() for parameter in self._of_present()]
-        movable = [*old, *new] if self._plastic and self.protects else new
+        new = self.embeddings[self.n_begun - 1].requires_grad_()
+        movable = [*old, new] if self._plastic and self.protects else [new]
         self.optimizers = {
             "hypernet": self._optimizer_config.build(self.hypernet.parameters()),
             "embedding": self._optimizer_config.build(movable),
         }
-
-    def _of_present(self) -> list[nn.Parameter]:
-        """Return what is learned of the present task alone."""
-        present = self.n_begun - 1
-        return [self.embeddings[present], *([self.factors[present]] if len(self.factors) else [])]
 
     def derive(self) -> None:
         if self.snapshot is None or not self.protects:
@@ -316,6 +318,10 @@ class Protected(Part):
         self._lookahead = LOOKAHEADS[self.config.lookahead](self.hypernet, self.optimizers["hypernet"])
 
     def finish_learning(self, examples: Examples) -> None:
+        self.stop_learning()
+
+    def stop_learning(self) -> None:
+        """Drop what is needed only while a task is learned."""
         self.snapshot = self._anchors = self._lookahead = None
 
     def arrange(self, order: Sequence[int]) -> None:

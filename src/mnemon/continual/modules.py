@@ -1,0 +1,124 @@
+"""What a module of the user's must be like, and which of its parameters may differ from task to task."""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mnemon.continual.adapters import LoRA, adapt
+from mnemon.continual.data import Inputs
+from mnemon.errors import UsageError, suggest
+from mnemon.hypernet.target import Target
+
+Form = dict[str, tuple[tuple[int, ...], str]]
+"""Shape and type of all parameters and buffers of a module by name."""
+SHOWN = 8
+"""Names that an error lists at most."""
+
+
+def prepared(module: nn.Module, patterns: Sequence[str], adapters: LoRA | None) -> tuple[nn.Module, list[str]]:
+    """Return a copy of the module and the names of the parameters that are generated."""
+    check(module)
+    module = copied(module)
+    if adapters is not None:
+        if tuple(patterns) != ("*",):
+            raise UsageError("With adapters nothing else is generated: leave out generate.")
+        return module, adapt(module, adapters)
+    return module, _generated(module, patterns)
+
+
+def check(module: Any) -> None:
+    """Refuse what is no module, and one whose parameters are not there yet."""
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"ContinualModel takes an nn.Module, not {type(module).__name__}.")
+    lazy = (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)
+    if any(isinstance(tensor, lazy) for tensor in (*module.parameters(), *module.buffers())):
+        raise UsageError("The module has lazy parameters: run it once on an example before.")
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """Return a copy of a module."""
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:
+        raise UsageError(f"{type(module).__name__} cannot be copied: {said(error)}") from error
+
+
+def _generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
+    parameters = {name: parameter for name, parameter in module.named_parameters() if parameter.numel()}
+    if not parameters:
+        raise UsageError(f"{type(module).__name__} has no parameters: there is nothing to learn.")
+    for pattern in patterns or ("",):
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in parameters):
+            raise UsageError(
+                f"No parameter of {type(module).__name__} is called like '{pattern}'.{suggest(pattern, parameters)} "
+                f"It has: {listed(parameters)}."
+            )
+    names = [name for name in parameters if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    free = [name for name in names if parameters[name].requires_grad]
+    if not free:
+        raise UsageError("All parameters that could be generated are frozen (requires_grad is False).")
+    if strange := [name for name in free if parameters[name].is_complex()]:
+        raise UsageError(
+            f"'{strange[0]}' holds complex numbers, which cannot be generated: leave it out or freeze it."
+        )
+    return free
+
+
+def listed(names: Sequence[str] | dict[str, Any]) -> str:
+    """Return some names for an error; if there are many, the first ones."""
+    return f"{', '.join(list(names)[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
+
+
+def said(error: Exception) -> str:
+    """Return the first line of an error."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def form_of(module: nn.Module) -> Form:
+    """Return the form of a module."""
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in tensors.items()}
+
+
+def float_type(module: nn.Module) -> torch.dtype | None:
+    """Return the type of a module's floats; None if it has several."""
+    found = {parameter.dtype for parameter in module.parameters() if parameter.is_floating_point()}
+    return found.pop() if len(found) == 1 else None
+
+
+@torch.no_grad()
+def check_functional(target: Target, inputs: Inputs, reseed: Callable[[], None]) -> None:
+    """Refuse a module that does not compute with the weights that it is given."""
+    module, name = copied(target.module).eval(), type(target.module).__name__
+    target.eval()
+    own = target.own_weights()
+    moved = own * 1.1 + 0.01
+    parameters = dict(module.named_parameters())
+    found, wanted = [], []
+    for weights in (own, moved):
+        for slot, part in target.cut(weights).items():
+            parameters[slot].copy_(part)
+        reseed()
+        wanted.append(module(*(part.clone() for part in inputs)))
+        reseed()
+        try:
+            found.append(target(weights, *(part.clone() for part in inputs), buffers=target.fresh_buffers()))
+        except Exception as error:
+            raise UsageError(f"{name} cannot compute with weights from outside: {said(error)}") from error
+    if not all(isinstance(outputs, Tensor) for outputs in (*found, *wanted)):
+        return  # said elsewhere
+    same = all(
+        a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True)
+        for a, b in zip(found, wanted, strict=True)
+    )
+    if not same or torch.equal(*found):
+        raise UsageError(
+            f"{name} does not compute with the weights that it is given; hooks or copies of its parameters may be "
+            "the reason."
+        )
