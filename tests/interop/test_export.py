@@ -80,7 +80,7 @@ def convolutional() -> nn.Module:
 
 def learned(module: nn.Module, *inputs: Tensor, **settings) -> mnemon.ContinualModel:
     """A model with two tasks, of which the first has moved away from where it started."""
-    model = mnemon.ContinualModel(module, compression=10, lr=0.01, **settings)
+    model = mnemon.ContinualModel(module, lr=0.01, **settings)
     for number, task in enumerate(("monday", "tuesday")):
         labels = (torch.arange(len(inputs[0])) + number) % 3
         model.learn((inputs, labels), task=task, steps=8, quiet=True)
@@ -254,7 +254,7 @@ def test_an_unknown_ending_is_named(model, name, wanted, tmp_path):
 def test_an_unknown_task_is_named(model, tmp_path):
     with pytest.raises(mnemon.UsageError) as error:
         export(model, "munday", tmp_path / "network.pt2")
-    assert message(error) == "Unknown task 'munday'. Did you mean 'monday'? Choose one of: monday, tuesday."
+    assert message(error).startswith("Unknown task 'munday'. Did you mean 'monday'? ")
 
 
 def test_missing_packages_are_named(model, tmp_path, monkeypatch):
