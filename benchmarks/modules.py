@@ -235,7 +235,8 @@ CASES: dict[str, Case] = {
 
 def main(names: Sequence[str]) -> int:
     torch.set_num_threads(1)
-    print("| module | right after learning | at the end | worst kept | with beta = 0 | seconds |\n|---|---|---|---|---|---|")
+    print("| module | right after learning | at the end | worst kept | with beta = 0 | seconds |")
+    print("|---|---|---|---|---|---|")
     all_kept = True
     for name in names or CASES:
         kept, lost = measure(CASES[name]), measure(CASES[name], beta=0.0)

@@ -42,7 +42,7 @@ def clouds(axis: int, n: int = 120, labels=(0, 1), seed: int = 0):
 
 def make(**settings) -> mnemon.ContinualModel:
     torch.manual_seed(1)
-    return mnemon.ContinualModel(Net(), compression=2.0, lr=0.01, **settings)
+    return mnemon.ContinualModel(Net(), lr=0.01, **settings)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_tasks_are_learned_and_kept_with_the_users_labels(learned):
 def test_the_users_module_and_random_numbers_are_left_alone():
     module, inputs = Net(), clouds(0)
     before, state = copy.deepcopy(module.state_dict()), torch.random.get_rng_state()
-    mnemon.ContinualModel(module, compression=2.0).learn(inputs, task="one", steps=3, quiet=True)
+    mnemon.ContinualModel(module).learn(inputs, task="one", steps=3, quiet=True)
     assert_same(before, module.state_dict())
     assert all(p.requires_grad for p in module.parameters())
     assert torch.equal(state, torch.random.get_rng_state())
@@ -230,7 +230,7 @@ def test_inputs_of_no_task_are_unknown_to_densities():
 
 def test_a_stream_finds_its_tasks_by_itself():
     torch.manual_seed(1)
-    model = mnemon.ContinualModel(Net(), compression=2.0)
+    model = mnemon.ContinualModel(Net())
 
     def batches():
         for first, labels in ((0, (0, 1)), (2, (1, 2)), (0, (0, 1))):
@@ -247,7 +247,7 @@ def test_a_stream_finds_its_tasks_by_itself():
 def test_adapters_alone_differ_and_start_from_the_untouched_model():
     torch.manual_seed(2)
     module = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
-    model = mnemon.ContinualModel(module, adapters=mnemon.LoRA(rank=2), compression=3.0, lr=0.01)
+    model = mnemon.ContinualModel(module, adapters=mnemon.LoRA(rank=2), lr=0.01)
     model.learn(clouds(0), task="one", steps=STEPS, quiet=True)
     network = model.network("one")
     assert torch.equal(network[0].linear.weight, module[0].weight)
@@ -264,7 +264,7 @@ def test_numbers_labels_and_sequences_are_learned():
     labels = make()
     labels.learn((inputs, inputs[:, :3] > 0.5), task="labels", steps=STEPS, quiet=True)
     assert labels.evaluate((inputs, inputs[:, :3] > 0.5), "labels") > 80
-    sequences = mnemon.ContinualModel(nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3)), compression=2.0)
+    sequences = mnemon.ContinualModel(nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3)))
     steps = inputs.view(30, 4, 4)
     sequences.learn((steps, targets.view(30, 4)), task="sequences", steps=5, quiet=True)
     assert sequences.predict(steps, "sequences").label.shape == (30, 4)
@@ -283,7 +283,7 @@ MESSAGES = {
     "data: inputs hold a value that is not finite, first in example 0.": lambda m: m.learn(
         (INPUTS * float("nan"), TARGETS), task="x"
     ),
-    "Task 'x' has 5 classes, but the module has 3 outputs.": lambda m: m.learn(
+    "Task 'x' has 5 classes, but the module has 3 outputs (or loss='numbers' is meant).": lambda m: m.learn(
         (INPUTS, torch.arange(120) % 5), task="x", quiet=True
     ),
     "Give epochs or steps, not both.": lambda m: m.learn((INPUTS, TARGETS), task="x", epochs=1, steps=1, quiet=True),
@@ -303,7 +303,7 @@ def test_bad_input_is_said_in_one_line_and_changes_nothing(message, learned):
 
 def test_inputs_that_the_module_cannot_take_are_named(learned):
     found = refused(lambda: learned.learn((torch.rand(9, 7), torch.arange(9) % 2), task="x", quiet=True))
-    assert found.startswith("The module cannot take the inputs of task 'x' (shape (7,)): ")
+    assert found.startswith("The module cannot take the inputs of task 'x' ((7,) float32): ")
 
 
 class NoParameters(nn.Module):

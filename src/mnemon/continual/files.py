@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +14,10 @@ from mnemon.config import build
 from mnemon.continual.adapters import LoRA
 from mnemon.continual.kinds import Goal, Kind
 from mnemon.continual.model import ContinualModel, Remembered
+from mnemon.continual.modules import check, form_of
 from mnemon.errors import CheckpointError
 from mnemon.hypernet import HypernetConfig
+from mnemon.seeding import own_random_numbers
 from mnemon.training import checkpoint
 
 FORMAT = 1
@@ -31,7 +32,9 @@ def save(model: ContinualModel, path: str | Path) -> Path:
         "settings": _plain(asdict(model._settings)),
         "tasks": [_task_facts(task) for task in model._tasks],
         "n_learned": model._n_learned,
-        "module": _form(model._learner.memory.target.module),
+        "n_inputs": model._n_inputs,
+        "module": _plain(model._form),
+        "generated": [slot.name for slot in model._learner.memory.target.slots],
         "frozen": _frozen(model),
     }
     try:
@@ -56,13 +59,16 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
         raise CheckpointError(
             f"A file holds numbers and no code: load('{path}', module) with a module built as before."
         )
+    check(module)
     tensors, facts = checkpoint.read(path, FORMAT)
     try:
+        _check_form(module, facts["module"], path)
         model = ContinualModel(module, **_settings(facts["settings"]))
-        _check_module(model, facts, path)
-        if facts["tasks"]:
-            model._make_densities(math.prod(facts["tasks"][0]["inputs"][0][0]))
-        model._learner.restore(checkpoint.to_device(tensors, model.device), len(facts["tasks"]), learning=False)
+        _check_weights(model, facts, path)
+        if facts["n_inputs"] is not None:
+            model._make_densities_for(facts["n_inputs"])
+        with own_random_numbers(0):
+            model._learner.restore(checkpoint.to_device(tensors, model.device), len(facts["tasks"]), learning=False)
         model._tasks = [_task(entry) for entry in facts["tasks"]]
         model._n_learned = int(facts["n_learned"])
     except (KeyError, TypeError, ValueError) as error:
@@ -102,13 +108,9 @@ def _task(facts: dict[str, Any]) -> Remembered:
     goal = Goal(Kind(facts.pop("kind")), tuple(facts.pop("classes")))
     ceiling = facts.pop("ceiling")
     inputs = tuple((tuple(shape), dtype) for shape, dtype in facts.pop("inputs"))
-    return Remembered(**facts, goal=goal, inputs=inputs, ceiling=float("inf") if ceiling is None else ceiling)
-
-
-def _form(module: nn.Module) -> dict[str, list[Any]]:
-    """Return shape and type of all parameters and buffers by name."""
-    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return {name: [list(tensor.shape), str(tensor.dtype)] for name, tensor in tensors.items()}
+    losses = tuple(facts.pop("losses"))
+    ceiling = float("inf") if ceiling is None else ceiling
+    return Remembered(**facts, goal=goal, inputs=inputs, ceiling=ceiling, losses=losses)
 
 
 def _frozen(model: ContinualModel) -> dict[str, int]:
@@ -123,12 +125,24 @@ def _sum(tensor: Tensor) -> int:
     return zlib.crc32(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
 
 
-def _check_module(model: ContinualModel, facts: dict[str, Any], path: Path) -> None:
-    own, given = _form(model._learner.memory.target.module), facts["module"]
+def _check_form(module: nn.Module, given: dict[str, Any], path: Path) -> None:
+    """Refuse a module of another form, and name the first tensor that differs."""
+    own = _plain(form_of(module))
     for name in [*given, *own]:
         if own.get(name) != given.get(name):
             has, had = (_say(form.get(name)) for form in (own, given))
             raise CheckpointError(f"{path} is of another module: '{name}' is {had} there and {has} in this module.")
+
+
+def _check_weights(model: ContinualModel, facts: dict[str, Any], path: Path) -> None:
+    """Refuse a module of which something else is frozen, or the frozen part has other values."""
+    own, given = [slot.name for slot in model._learner.memory.target.slots], facts["generated"]
+    for name in [*given, *own]:
+        if (name in own) != (name in given):
+            had, has = ("free", "frozen") if name in given else ("frozen", "free")
+            raise CheckpointError(
+                f"{path} was made with '{name}' {had}, and it is {has} in this module: set requires_grad as before."
+            )
     now = _frozen(model)
     for name, checksum in facts["frozen"].items():
         if now.get(name) != checksum:
@@ -139,4 +153,4 @@ def _check_module(model: ContinualModel, facts: dict[str, Any], path: Path) -> N
 
 
 def _say(form: list[Any] | None) -> str:
-    return "missing" if form is None else f"{form[0]} ({form[1].removeprefix('torch.')})"
+    return "missing" if form is None else f"{form[0]} ({form[1]})"

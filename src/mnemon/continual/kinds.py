@@ -74,7 +74,7 @@ class Goal:
         if self.kind is Kind.OWN:
             assert self.own_loss is not None
             return self.own_loss(outputs, targets)
-        outputs = wide(outputs)
+        outputs = _wide(outputs)
         if self.kind is Kind.CLASSES:
             return F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), ignore_index=IGNORED)
         if self.kind is Kind.LABELS:
@@ -111,10 +111,12 @@ class Goal:
                 f"Task '{task}': a target has shape {tuple(targets.shape[1:])}, so the module should return "
                 f"({wanted}) for an input; it returns {tuple(outputs.shape[1:])}."
             )
+        if outputs.shape[-1] < 2:
+            raise UsageError(f"Task '{task}': with one output there is nothing to tell apart; give each class one.")
         if len(self.classes) > outputs.shape[-1]:
             raise UsageError(
                 f"Task '{task}' has {len(self.classes)} classes, but the module has {outputs.shape[-1]} outputs "
-                "(loss='numbers' if they are no classes)."
+                "(or loss='numbers' is meant)."
             )
 
     def _check_own_loss(self, outputs: Tensor, targets: Tensor) -> None:
@@ -144,7 +146,7 @@ def goal_for(targets: Tensor, loss: str | Loss) -> Goal:
     kind = choose("loss", loss, {"auto": guess, **LOSSES})
     if kind is Kind.CLASSES:
         if guess is not Kind.CLASSES:
-            raise UsageError(f"Classes must be whole numbers, not {str(targets.dtype).removeprefix('torch.')}.")
+            raise UsageError(f"Classes must be whole numbers, not {targets.dtype}.")
         return Goal(kind, tuple(targets[targets != IGNORED].unique().tolist()))
     if kind is Kind.LABELS and not bool(((targets == 0) | (targets == 1)).all()):
         raise UsageError("Labels must be 0 or 1 (or truth values).")
@@ -157,6 +159,6 @@ def _guess(targets: Tensor) -> Kind:
     return Kind.NUMBERS if targets.is_floating_point() else Kind.CLASSES
 
 
-def wide(values: Tensor) -> Tensor:
+def _wide(values: Tensor) -> Tensor:
     """Return half precision as ordinary floats: a loss needs them."""
     return values.to(torch.promote_types(values.dtype, torch.float32))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.continual.data import Inputs
-from mnemon.continual.kinds import Goal, wide
+from mnemon.continual.kinds import Goal
 from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Whole, parts_of
@@ -40,6 +40,11 @@ class ModuleLearner(Whole):
         """Where it computes."""
         return self.memory.hypernet.readout.device
 
+    @property
+    def floats(self) -> torch.dtype:
+        """The type of its own numbers, whatever the module's."""
+        return self.memory.hypernet.readout.dtype
+
     def train_step(self, inputs: Inputs, targets: Tensor, goal: Goal, progress: float = 0.0) -> Terms:
         """Learn from a batch of the newest task, of whose steps such a share was taken."""
         newest = self.n_tasks - 1
@@ -48,13 +53,13 @@ class ModuleLearner(Whole):
         terms = {"task_loss": loss.detach(), **self.memory.descend(loss)}
         if self.densities is not None and seen is not None:
             no_class = torch.zeros(len(seen), dtype=torch.long, device=self.device)
-            terms |= self.densities.train_step(Batch(newest, wide(seen), no_class, progress=progress))
+            terms |= self.densities.train_step(Batch(newest, seen.to(self.floats), no_class, progress=progress))
         return terms
 
     def likelihoods(self, inputs: Inputs) -> Tensor:
         """Return how likely inputs are under the density of each task, [n, tasks]."""
         assert self.densities is not None
-        return self.densities.scores(pixels_of(wide(inputs[0])), lambda task_id: inputs[0])
+        return self.densities.scores(pixels_of(inputs[0].to(self.floats)), lambda task_id: inputs[0])
 
     @torch.no_grad()
     def start(self, inputs: Inputs, training: bool) -> Tensor:

@@ -35,6 +35,8 @@ from mnemon.training.batches import Shuffled
 if TYPE_CHECKING:
     from mnemon.continual.stream import Switch
 
+Signature = tuple[tuple[tuple[int, ...], str], ...]
+"""Shape (without the number of examples) and type of some tensors."""
 UNKNOWN = "unknown"
 """What an input is taken for that no task is sure of."""
 DENSITY = DensityConfig(encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0)
@@ -51,8 +53,8 @@ class Remembered:
 
     name: str
     goal: Goal
-    inputs: tuple[tuple[tuple[int, ...], str], ...]
-    """Shape (without the number of examples) and type of each input of the module."""
+    inputs: Signature
+    """Shape and type of each input of the module."""
     n_examples: int
     """Examples that it was learned from, whenever that was."""
     steps: int
@@ -201,7 +203,7 @@ class ContinualModel:
 
     def _collected(
         self, data: Any, loss: str | Loss, task: str, earlier: Goal | None = None, what: str = "data"
-    ) -> _Found:
+    ) -> Found:
         """Return data as tensors on the model's device, with the goal that follows from them."""
         found = collect(data, what).to(self.device, self._floats)
         goal = goal_for(found.targets, loss)
@@ -210,17 +212,17 @@ class ContinualModel:
                 only = f"only class {goal.classes[0]}" if goal.classes else "no class"
                 raise UsageError(f"Task '{task}' has {only}: there is nothing to tell apart.")
         elif goal.kind is not earlier.kind:
-            raise UsageError(
-                f"Task '{task}' was learned with {earlier.kind.in_words}, and not with {goal.kind.in_words}: "
-                f"{'give it as loss' if earlier.kind is Kind.OWN else 'the targets are others'}."
-            )
+            remedy = f"these are {goal.kind.value}"
+            if Kind.OWN in (goal.kind, earlier.kind):
+                remedy = "give it again" if earlier.kind is Kind.OWN else "leave out the loss"
+            raise UsageError(f"Task '{task}' was learned with {earlier.kind.in_words}: {remedy}.")
         elif new := sorted({*goal.classes} - {*earlier.classes}):
             raise UsageError(
                 f"Task '{task}' has no class {', '.join(str(c) for c in new)}: give a new task the new classes."
             )
         elif goal.kind is not Kind.OWN:
             goal = earlier
-        return _Found(replace(found, targets=goal.places(found.targets)), goal)
+        return Found(replace(found, targets=goal.places(found.targets)), goal)
 
     def _tested(self, validation: Any, goal: Goal, task: str) -> Data | None:
         """Return the validation data, if there are any."""
@@ -231,7 +233,7 @@ class ContinualModel:
         return found.data
 
     def _train(
-        self, task: str, found: _Found, tested: Data | None, plan: _Plan, earlier: Remembered | None = None
+        self, task: str, found: Found, tested: Data | None, plan: _Plan, earlier: Remembered | None = None
     ) -> Remembered:
         data, serial = found.data, self._n_learned
         batches = Shuffled(data, self._settings.seed, "batches", serial)
@@ -257,7 +259,7 @@ class ContinualModel:
     def _finish(
         self,
         task: str,
-        found: _Found,
+        found: Found,
         steps: int,
         serial: int,
         n_examples: int,
@@ -267,14 +269,12 @@ class ContinualModel:
         """Put a task away that was learned, with what is known of it."""
         data, goal = found.data, found.goal
         self._seed(serial, steps + 1)
-        self._learner.end_task(data.to(self.device, torch.float32))
+        self._learner.end_task(data.to(self.device, self._learner.floats))
         place = len(self._tasks)
         score = self._score(data if tested is None else tested, place, goal)
         ceiling = self._ceiling(data, place, goal)
-        signature = _signature(data.inputs)
-        self._tasks.append(
-            Remembered(task, goal, signature, n_examples, steps, score, ceiling, serial, tuple(losses))
-        )
+        form = signature(data.inputs)
+        self._tasks.append(Remembered(task, goal, form, n_examples, steps, score, ceiling, serial, tuple(losses)))
         self._n_learned += 1
         return self._tasks[-1]
 
@@ -304,20 +304,25 @@ class ContinualModel:
 
         return StreamLearner(self, name, steps, recent, patience, loss).run(batches)
 
-    def _check_fit(self, task: str, found: _Found, batch_size: int | None = None) -> None:
+    def _check_fit(self, task: str, found: Found, batch_size: int | None = None) -> None:
         """Try the module on some examples, so that what does not fit is said in words."""
-        inputs, targets = found.data.batch(slice(2))
+        found.goal.check(self._tried(task, found.data, batch_size), found.data.targets[:2], task)
+        if not self._tasks:
+            inputs, _ = found.data.batch(slice(2))
+            check_functional(self._learner.memory.target, inputs, lambda: self._seed(0, 0))
+
+    def _tried(self, task: str, data: Data, batch_size: int | None = None) -> Any:
+        """Return what the module says of two examples; with a size, see that it can learn from batches, too."""
+        inputs, _ = data.batch(slice(2))
         try:
             outputs = self._learner.start(inputs, training=False)
             if batch_size is not None:  # batch norm, for one, learns from several examples only
-                self._learner.start(found.data.batch(slice(batch_size))[0], training=True)
+                self._learner.start(data.batch(slice(batch_size))[0], training=True)
         except Exception as error:
             raise UsageError(
-                f"The module cannot take the inputs of task '{task}' ({_shapes(inputs)}): {said(error)}"
+                f"The module cannot take the inputs of task '{task}' ({in_words(signature(inputs))}): {said(error)}"
             ) from error
-        found.goal.check(outputs, targets, task)
-        if not self._tasks:
-            check_functional(self._learner.memory.target, inputs, lambda: self._seed(0, 0))
+        return outputs
 
     # Answering
 
@@ -334,10 +339,10 @@ class ContinualModel:
             with own_random_numbers(0):
                 return self._learner.outputs(inputs, place)
         except Exception as error:
-            learned = self._tasks[place].inputs if place < len(self._tasks) else _signature(inputs)
+            learned = self._tasks[place].inputs if place < len(self._tasks) else signature(inputs)
             raise UsageError(
-                f"The module cannot take these inputs ({_shapes(inputs)}; it was learned with "
-                f"{' and '.join(f'{shape} {dtype}' for shape, dtype in learned)}): {said(error)}"
+                f"The module cannot take these inputs ({in_words(signature(inputs))}; it was learned with "
+                f"{in_words(learned)}): {said(error)}"
             ) from error
 
     def _told(self, inputs: Inputs, place: int) -> Prediction:
@@ -427,7 +432,7 @@ class ContinualModel:
             raise UsageError(f"Task '{task}' was learned with {goal.kind.value}: it takes no other loss.")
         found = collect(data).to(self.device, self._floats)
         if goal.kind is Kind.CLASSES and found.targets.dtype != torch.long:
-            raise UsageError(f"Classes must be whole numbers, not {str(found.targets.dtype).removeprefix('torch.')}.")
+            raise UsageError(f"Classes must be whole numbers, not {found.targets.dtype}.")
         found = replace(found, targets=goal.places(found.targets))
         return self._score_inferred(found, task) if infer else self._score(found, place, goal)
 
@@ -525,7 +530,8 @@ class ContinualModel:
         if not self._tasks:
             raise UsageError(f"There is no task '{name}': nothing was learned yet.")
         if name not in self.tasks:
-            raise UsageError(f"Unknown task '{name}'.{suggest(str(name), self.tasks)} Tasks: {listed(self.tasks)}.")
+            hint = suggest(str(name), self.tasks)
+            raise UsageError(f"Unknown task '{name}'.{hint} Choose one of: {listed(self.tasks)}.")
         return self.tasks.index(name)
 
     @contextmanager
@@ -564,7 +570,9 @@ class ContinualModel:
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
+    """Data, their targets as places among the outputs, and what is asked of them."""
+
     data: Data
     goal: Goal
 
@@ -576,12 +584,14 @@ class _Plan:
     quiet: bool
 
 
-def _signature(inputs: Inputs) -> tuple[tuple[tuple[int, ...], str], ...]:
+def signature(inputs: Inputs) -> Signature:
+    """Return shape (without the number of examples) and type of tensors."""
     return tuple((tuple(part.shape[1:]), str(part.dtype).removeprefix("torch.")) for part in inputs)
 
 
-def _shapes(inputs: Inputs) -> str:
-    return " and ".join(f"{tuple(part.shape[1:])} {str(part.dtype).removeprefix('torch.')}" for part in inputs)
+def in_words(form: Signature) -> str:
+    """Return shapes and types for an error."""
+    return " and ".join(f"{shape} {dtype}" for shape, dtype in form)
 
 
 def _entropy(outputs: Tensor | None) -> Tensor:

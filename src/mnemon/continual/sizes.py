@@ -12,31 +12,36 @@ EMBEDDING = 32
 """Length of a task embedding."""
 WIDTHS = (32, 24, 16, 12, 8, 6, 4)
 """Widths of the two feature layers that are tried, the widest first."""
-ENOUGH = 6000
-"""Parameters that are always granted, unless a compression is wanted: so few that saving on them is not worth it."""
+ROWS = 33
+"""Rows of a hypernetwork for which no size is wanted: with fewer of them it would learn in larger steps."""
 
 
 def hypernet_for(n_weights: int, compression: float | None = None) -> HypernetConfig:
     """Return the settings of a hypernetwork with about compression times as many parameters as it generates.
 
-    If nothing is wanted it has as many as it generates, and some thousand for a small module. It cannot have more
-    than about 33 for each weight.
+    If nothing is wanted it has as many as it generates, and three thousand more. It cannot have more than about 33
+    for each weight.
     """
-    if compression is not None and not 0 < compression < math.inf:
+    if compression is None:
+        return _config(WIDTHS[0], -(-n_weights // ROWS))
+    if not 0 < compression < math.inf:
         raise UsageError(f"compression must be a finite number above 0, not {compression}.")
-    budget = max(n_weights, ENOUGH) if compression is None else compression * n_weights
     for width in WIDTHS:
-        if chunk := _chunk(width, n_weights, budget):
-            return HypernetConfig(
-                hidden=(width, width),
-                embedding_size=EMBEDDING,
-                chunk=chunk,
-                chunk_embedding_size=_chunk_embedding(width),
-                init=Init.XAVIER,
-            )
+        if chunk := _chunk(width, n_weights, compression * n_weights):
+            return _config(width, chunk)
     raise UsageError(
         f"A hypernetwork of {compression:g} times {n_weights:,} weights is too small to be of use: set compression "
         f"to {_rounded_up(_least(n_weights) / n_weights):g} or more, or give hypernet=HypernetConfig(...)."
+    )
+
+
+def _config(width: int, chunk: int) -> HypernetConfig:
+    return HypernetConfig(
+        hidden=(width, width),
+        embedding_size=EMBEDDING,
+        chunk=chunk,
+        chunk_embedding_size=_chunk_embedding(width),
+        init=Init.XAVIER,
     )
 
 

@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 
 from mnemon.continual.data import Data, Inputs, collect
-from mnemon.continual.kinds import Goal, Kind, Loss, goal_for
-from mnemon.continual.model import ContinualModel
+from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
+from mnemon.continual.model import ContinualModel, Found, Signature, in_words, signature
 from mnemon.errors import TrainingError, UsageError
+from mnemon.seeding import own_random_numbers
 
 LATELY = 8
 """Batches over which the level of a task's loss is taken."""
 LEAST = 3
 """Batches that a task has to have before a change can be noticed."""
 FLOOR = 0.2
-"""Losses differ by chance at least by so much."""
+"""Losses differ by chance at least by so much (classes and labels), or by so much of the untaught module's loss."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Switch:
     """A change in the stream that was noticed."""
 
     batch: int
-    """Number of the first batch after the change."""
+    """Number of the first batch after the change, counted from 0."""
     task: str
     """The task that the stream went on with."""
     new: bool
@@ -46,6 +47,7 @@ class Switch:
 class Level:
     """How high a task's loss has been lately, on batches that it had not yet learned from."""
 
+    floor: float = FLOOR
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=LATELY))
 
     def add(self, loss: float) -> None:
@@ -59,11 +61,11 @@ class Level:
         """
         middle = statistics.median(self.losses)
         spread = 1.48 * statistics.median(abs(loss - middle) for loss in self.losses)
-        return middle + max(FLOOR, 0.5 * middle, 4 * spread) / strictness
+        return middle + max(self.floor, 0.5 * abs(middle), 4 * spread) / strictness
 
     def is_surprised(self, loss: float) -> bool:
         """Tell whether a loss is too high to be chance."""
-        return len(self.losses) >= LEAST and loss > self.bound(1)
+        return len(self.losses) >= LEAST and not loss <= self.bound(1)
 
     def explains(self, losses: Sequence[float]) -> bool:
         """Tell whether losses are about what they used to be."""
@@ -75,13 +77,18 @@ class StreamLearner:
 
     def __init__(self, model: ContinualModel, name: str, steps: int, recent: int, patience: int, loss: str | Loss):
         for what, value in (("steps", steps), ("recent", recent), ("patience", patience)):
-            if value < 1:
-                raise UsageError(f"{what} must be at least 1, not {value}.")
+            if not isinstance(value, int) or value < 1:
+                raise UsageError(f"{what} must be a whole number of at least 1, not {value!r}.")
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError(f"The name of new tasks must be some text, not {name!r}.")
         self.model, self.name, self.steps, self.patience, self.loss = model, name, steps, patience, loss
         self.recent: deque[Data] = deque(maxlen=recent)
         self.waiting: list[Data] = []
         """Batches that were surprising, until it is clear what they are of."""
         self.levels: dict[str, Level] = {}
+        self.floor = FLOOR
+        self.form: Signature = ()
+        """Shapes and types of what a batch holds."""
         self.goal: Goal | None = None
         self.present: str | None = None
         self.switches: list[Switch] = []
@@ -90,54 +97,83 @@ class StreamLearner:
     def run(self, batches: Iterable[Any]) -> list[Switch]:
         """Learn from all batches; what was learned is kept even if the stream breaks off."""
         try:
-            for batch in batches:
-                self._take(self._checked(batch))
-                self.n_batches += 1
-            self._settle()
+            for batch in batches:  # outside of our own random numbers: those of the stream are the user's
+                with own_random_numbers(0):
+                    self._take(self._checked(batch))
+            with own_random_numbers(0):
+                self._settle()
         finally:
-            self._close()
-        if not self.switches:
+            with own_random_numbers(0):
+                self._close()
+        if not self.n_batches:
             raise UsageError("The stream is empty.")
         return self.switches
 
+    # What comes
+
     def _checked(self, batch: Any) -> Data:
-        data = collect(batch, f"batch {self.n_batches + 1}").to(self.model.device)
+        what = f"batch {self.n_batches}"
+        data = collect(batch, what).to(self.model.device, self.model._floats)
+        form = (*signature(data.inputs), *signature((data.targets,)))
         if self.goal is None:
-            self.goal = self._goal(data)
+            self.form, self.goal = form, self._goal(data)
+            self._know_again(data, self.goal)
+        if form != self.form:
+            raise UsageError(
+                f"{what} has {in_words(form)} for inputs and target of an example; those before it have "
+                f"{in_words(self.form)}."
+            )
+        if self.goal.kind is Kind.CLASSES:
+            self._check_classes(data.targets, len(self.goal.classes), what)
+        self.n_batches += 1
         return data
 
+    def _check_classes(self, targets: Tensor, n: int, what: str) -> None:
+        wrong = targets[((targets < 0) | (targets >= n)) & (targets != IGNORED)]
+        if len(wrong):
+            raise UsageError(f"{what} has class {int(wrong[0])}; with {n} outputs, classes are 0 to {n - 1}.")
+
     def _goal(self, data: Data) -> Goal:
-        goal = goal_for(data.targets, self.loss)
-        if goal.kind is not Kind.CLASSES:
-            return goal
-        # Classes are places among the outputs: which of them a task has is not known beforehand.
-        inputs, _ = data.batch(slice(1))
-        with torch.no_grad():
-            outputs = self.model._learner.memory.target.eval()(
-                self.model._learner.memory.target.own_weights(),
-                *inputs,
-                buffers=self.model._learner.memory.target.fresh_buffers(),
-            )
-        return Goal(Kind.CLASSES, tuple(range(outputs.shape[-1])))
+        """Return what is asked, from the first batch."""
+        goal, task = goal_for(data.targets, self.loss), self._free_name()
+        if goal.kind is Kind.CLASSES:
+            # Classes are places among the outputs: which of them a task has is not known beforehand.
+            outputs = self.model._tried(task, data)
+            goal = Goal(Kind.CLASSES, tuple(range(outputs.shape[-1] if isinstance(outputs, Tensor) else 0)))
+        self.model._check_fit(task, Found(data, goal), len(data))
+        return goal
+
+    def _know_again(self, data: Data, goal: Goal) -> None:
+        """Take up the tasks of earlier streams that ask the same."""
+        if not goal.kind.higher_is_better:
+            inputs, targets = data.batch(slice(None))
+            self.floor = FLOOR * abs(float(goal.loss(self.model._learner.start(inputs, training=False), targets)))
+        for task in self.model._tasks:
+            if task.losses and (task.goal.kind, task.goal.classes) == (goal.kind, goal.classes):
+                self.levels[task.name] = Level(self.floor, deque(task.losses, LATELY))
+
+    # Which task it is
 
     def _take(self, data: Data) -> None:
-        if self.present is None:
-            self._switch_to(None, data)
-        elif self.levels[self.present].is_surprised(loss := self._loss(data, self.present)):
-            self.waiting.append(data)
-            if len(self.waiting) >= self.patience:
-                self._switch()
-            return
-        else:
-            self._settle()
-            self.levels[self.present].add(loss)
-        self._learn(data)
+        if self.present is not None:
+            loss = self._loss(data, self.present)
+            if not self.levels[self.present].is_surprised(loss):
+                self._settle()
+                self.levels[self.present].add(loss)
+                self.recent.append(data)
+                self._learn([data])
+                return
+        self.waiting.append(data)
+        if len(self.waiting) >= self.patience or not self.levels:
+            self._switch()
 
     def _settle(self) -> None:
         """Learn from batches that were surprising, but not followed by more such: they were chance."""
+        if self.waiting and self.present is None:
+            self._switch()
         waiting, self.waiting = self.waiting, []
-        for data in waiting:
-            self._learn(data)
+        self.recent.extend(waiting)
+        self._learn(waiting)
 
     def _switch(self) -> None:
         """Find out which task the waiting batches are of, and go on with it."""
@@ -145,55 +181,9 @@ class StreamLearner:
         losses = {name: [self._loss(data, name) for data in waiting] for name in self.levels if name != self.present}
         fitting = [name for name in losses if self.levels[name].explains(losses[name])]
         best = min(fitting, key=lambda name: sum(losses[name]), default=None)
-        self._switch_to(best, waiting[0], self.n_batches - len(waiting) + 1)
-        for data in waiting:
-            self._learn(data)
-
-    def _switch_to(self, name: str | None, data: Data, batch: int | None = None) -> None:
         self._close()
-        model = self.model
-        self._serial, self.n_steps, self.n_examples = model._n_learned, 0, 0
-        model._seed(self._serial, 0)
-        new = name is None
-        if name is None:
-            number = len(self.levels) + 1
-            name = f"{self.name} {number}"
-            model._check_new(name)
-            assert self.goal is not None
-            model._make_densities(data.inputs[0][0].numel())
-            model._learner.begin_task(len(model._tasks))
-            model._check_fit(name, data, self.goal)
-            self.levels[name] = Level()
-        else:
-            model._begin_again(name)
-        self.present = name
-        self.switches.append(Switch(self.n_batches if batch is None else batch, name, new))
-
-    def _learn(self, data: Data) -> None:
-        """Take some steps on the batch and on those that came just before it."""
-        assert self.goal is not None
-        self.recent.append(data)
-        self.n_examples += len(data)
-        for _ in range(self.steps):
-            self.n_steps += 1
-            self.model._seed(self._serial, self.n_steps)
-            index = int(torch.randint(len(self.recent), ()))
-            # The newest batch has half of the steps: the others keep the task from following every batch.
-            chosen = data if self.n_steps % 2 else self.recent[index]
-            inputs, targets = chosen.batch(slice(None))
-            terms = self.model._learner.train_step(inputs, targets, self.goal)
-            if not math.isfinite(float(terms["task_loss"])):
-                raise TrainingError(f"The loss became {float(terms['task_loss'])} in batch {self.n_batches + 1}.")
-
-    def _close(self) -> None:
-        """Put the present task away."""
-        if self.present is None:
-            return
-        assert self.goal is not None
-        joined = _joined(self.recent)
-        self.model._finish(self.present, joined, self.goal, self.n_steps, self._serial, self.n_examples)
-        self.recent.clear()
-        self.present = None
+        self._open(best, waiting)
+        self._learn(waiting)
 
     def _loss(self, data: Data, name: str) -> float:
         """Return the loss of a task's network on a batch."""
@@ -203,9 +193,75 @@ class StreamLearner:
         inputs, targets = data.batch(slice(None))
         return float(self.goal.loss(model._learner.outputs(inputs, place), targets))
 
+    # The present task
+
+    def _open(self, known: str | None, waiting: Sequence[Data]) -> None:
+        """Go on with a task that is known, or with a new one."""
+        model = self.model
+        with model._all_or_nothing():
+            self._serial, self.n_steps, self.n_examples = model._n_learned, 0, 0
+            model._seed(self._serial, 0)
+            name = self._free_name() if known is None else known
+            if known is None:
+                model._make_densities(_joined(waiting))
+                model._learner.begin_task(len(model._tasks))
+                self.levels[name] = Level(self.floor)
+            else:
+                self.n_examples = model.about(known).n_examples
+                model._begin_again(known)
+            self.switches.append(Switch(self.n_batches - len(waiting), name, known is None))
+            self.recent.extend(waiting)
+            self.present = name
+
+    def _free_name(self) -> str:
+        number = 1
+        while f"{self.name} {number}" in self.model.tasks:
+            number += 1
+        return f"{self.name} {number}"
+
+    def _learn(self, batches: Iterable[Data]) -> None:
+        """Take some steps on each batch and on recent ones."""
+        assert self.goal is not None
+        learner = self.model._learner
+        for data in batches:
+            kept = learner.kept()
+            try:
+                self._take_steps(data, self.goal)
+            except TrainingError:
+                learner.put_back(kept)
+                raise
+            self.n_examples += len(data)
+
+    def _take_steps(self, data: Data, goal: Goal) -> None:
+        for _ in range(self.steps):
+            self.n_steps += 1
+            self.model._seed(self._serial, self.n_steps)
+            index = int(torch.randint(len(self.recent), ()))
+            # The newest batch has half of the steps: the others keep the task from following every batch.
+            chosen = data if self.n_steps % 2 else self.recent[index]
+            loss = float(
+                self.model._learner.train_step(*chosen.batch(torch.arange(len(chosen), device=chosen.device)), goal)[
+                    "task_loss"
+                ]
+            )
+            if not math.isfinite(loss):
+                raise TrainingError(f"The loss became {loss} in batch {self.n_batches - 1}: try a smaller lr.")
+        if not self.model._learner.is_finite():
+            raise TrainingError(f"The gradient became infinite in batch {self.n_batches - 1}: try a smaller lr.")
+
+    def _close(self) -> None:
+        """Put the present task away."""
+        if self.present is None:
+            return
+        assert self.goal is not None
+        found = Found(_joined(self.recent), self.goal)
+        losses = self.levels[self.present].losses
+        self.model._finish(self.present, found, self.n_steps, self._serial, self.n_examples, losses=losses)
+        self.recent.clear()
+        self.present = None
+
 
 def _joined(batches: Iterable[Data]) -> Data:
     parts = list(batches)
     inputs: Inputs = tuple(torch.cat(column) for column in zip(*(part.inputs for part in parts), strict=True))
-    targets: Tensor = torch.cat([part.targets for part in parts])
-    return Data(inputs, targets)
+    return Data(inputs, torch.cat([part.targets for part in parts]), parts[0].floats)
