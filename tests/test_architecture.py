@@ -20,6 +20,8 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"experiments"},
+    {"interop"},
+    {"continual"},
     {"training"},
     {"learners"},
     {"inference"},

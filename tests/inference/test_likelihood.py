@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mnemon.benchmarks.scenario import Scenario
+from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
 from mnemon.inference import likelihood
@@ -39,24 +40,11 @@ def learn(problem):
             for step in range(steps):
                 learner.train_step(batch_of(task, step / steps))
             inputs = batch_of(task, 0.0)
-            learner.inference.finish_learning(_Examples(inputs))
-            learner.inference.memory.finish_learning(_Examples(inputs))
+            learner.inference.finish_learning(Examples(inputs.inputs, inputs.targets))
+            learner.inference.memory.finish_learning(Examples(inputs.inputs, inputs.targets))
         return learner
 
     return make
-
-
-class _Examples:
-    """As much of a set of examples as is needed here."""
-
-    def __init__(self, batch: Batch):
-        self.inputs, self.targets = batch.inputs, batch.targets
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def batch(self, index):
-        return self.inputs[index], self.targets[index]
 
 
 def batch_of(task: int, progress: float) -> Batch:
@@ -135,7 +123,7 @@ def test_more_tasks_than_corners_are_refused(problem):
     config = DensityConfig(encoder=(3,), decoder=(3,), latent=2, new_embedding=NewEmbedding.APART, hypernet=LINEAR)
     message = "density.hypernet.embedding_size must be at least 3 for 4 embeddings that start apart, not 2."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        LikelihoodInference(config, problem(n_tasks=4, shape=(9,), scenario=Scenario.CL3))
+        LikelihoodInference(config, 9, 2, problem().optimizer, capacity=4)
 
 
 def test_corners_with_a_one_are_orthogonal(double):

@@ -43,6 +43,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the examples lie."""
+        return self.inputs.device
+
     def batch(self, index: Tensor | slice) -> tuple[Tensor, Tensor]:
         """Return the examples at these places, ready for a network."""
         inputs = self.inputs[index]

@@ -24,6 +24,7 @@ class Slot(NamedTuple):
     name: str
     shape: torch.Size
     start: int
+    dtype: torch.dtype = torch.float32
 
     @property
     def stop(self) -> int:
@@ -44,7 +45,7 @@ class Target(nn.Module):
         start = 0
         for name, parameter in module.named_parameters():
             if any(fnmatch.fnmatchcase(name, pattern) for pattern in generate):
-                self.slots.append(Slot(name, parameter.shape, start))
+                self.slots.append(Slot(name, parameter.shape, start, parameter.dtype))
                 start = self.slots[-1].stop
         if not self.slots:
             raise UsageError(f"No parameter of {type(module).__name__} matches {', '.join(generate)}.")
@@ -55,7 +56,8 @@ class Target(nn.Module):
         """Cut a flat vector into the module's tensors; what lies beyond `size` is ignored."""
         split = _Cut.apply if self.size > LARGE else torch.split
         parts = split(weights, [*self._sizes, len(weights) - self.size])
-        return {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=False)}
+        pairs = zip(self.slots, parts, strict=False)
+        return {slot.name: part.view(slot.shape).to(slot.dtype) for slot, part in pairs}
 
     def forward(
         self,
@@ -80,7 +82,8 @@ class Target(nn.Module):
     def own_weights(self) -> Tensor:
         """Return the module's own parameters as one flat vector."""
         parameters = dict(self.module.named_parameters())
-        return torch.cat([parameters[slot.name].detach().flatten() for slot in self.slots])
+        own = [parameters[slot.name].detach().flatten() for slot in self.slots]
+        return torch.cat([part.to(torch.get_default_dtype()) for part in own])
 
     def head_slots(self) -> list[Slot]:
         """Return the slots of the last layer: one row per output, if the module is an ordinary one."""

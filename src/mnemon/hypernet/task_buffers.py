@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
@@ -25,6 +27,17 @@ class TaskBuffers(nn.Module):
         for name, buffer in self._fresh.items():
             self.register_buffer(_key(self._n_tasks, name), buffer.clone().to(device))
         self._n_tasks += 1
+
+    def arrange(self, order: Sequence[int]) -> None:
+        """Keep the sets of these tasks, in this order, and drop the others."""
+        kept = [self[task_id] for task_id in order]
+        for task_id in range(self._n_tasks):
+            for name in self._fresh:
+                delattr(self, _key(task_id, name))
+        for task_id, buffers in enumerate(kept):
+            for name, buffer in buffers.items():
+                self.register_buffer(_key(task_id, name), buffer)
+        self._n_tasks = len(kept)
 
     def __getitem__(self, task_id: int) -> Buffers:
         return {name: getattr(self, _key(task_id, name)) for name in self._fresh}

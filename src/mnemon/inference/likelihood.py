@@ -10,18 +10,20 @@ under every task is of none of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference, Ask
 from mnemon.models.vae import DensityVAE
-from mnemon.problem import Batch, Problem, Terms, pixels_of
+from mnemon.optimizer import OptimizerConfig
+from mnemon.problem import Batch, Terms, pixels_of
 from mnemon.regularizers.protected import PenaltyForm, Protected, Protection
 
 AT_ONCE = 500
@@ -62,15 +64,21 @@ class DensityConfig(Protection):
 class LikelihoodInference(AbstractInference):
     """Scores a task by the log likelihood of an input under its density."""
 
-    floors: Tensor
-
-    def __init__(self, config: DensityConfig, problem: Problem):
+    def __init__(
+        self,
+        config: DensityConfig,
+        n_inputs: int,
+        n_classes: int,
+        optimizer: OptimizerConfig,
+        capacity: int | None = None,
+        from_own: bool = False,
+    ):
         super().__init__()
-        self.config, self.n_classes = config, problem.outputs_per_task
-        self._lr = problem.optimizer.lr
-        module = DensityVAE(problem.n_inputs, self.n_classes, config.encoder, config.decoder, config.latent)
-        self.memory = Protected(module, config, problem.optimizer, capacity=problem.n_tasks)
-        self.register_buffer("floors", torch.full((problem.n_tasks,), torch.finfo(torch.float32).min))
+        self.config, self.n_classes, self._lr = config, n_classes, optimizer.lr
+        module = DensityVAE(n_inputs, n_classes, config.encoder, config.decoder, config.latent)
+        self.memory = Protected(module, config, optimizer, capacity=capacity, from_own=from_own)
+        self.floors = nn.ParameterList()
+        """For each task, the log likelihood below which hardly any of its training examples lies."""
 
     def train_step(self, batch: Batch) -> Terms:
         pixels = pixels_of(batch.inputs)
@@ -103,15 +111,23 @@ class LikelihoodInference(AbstractInference):
 
     def known(self, scores: Tensor) -> Tensor:
         """Tell for each input whether some task finds it as likely as nearly all of its training examples."""
-        return (scores >= self.floors[: scores.shape[1]]).any(1)
+        return (scores >= torch.stack(list(self.floors))).any(1)
 
     @torch.no_grad()
     def finish_learning(self, examples: Examples) -> None:
         picked = torch.randperm(len(examples))[:FLOOR_EXAMPLES]
-        inputs, _ = examples.batch(picked.to(examples.inputs.device))
+        inputs, _ = examples.batch(picked.to(examples.device))
+        inputs = inputs[0] if isinstance(inputs, tuple) else inputs  # of several inputs, the first
         task_id = self.n_begun - 1
         scores = torch.cat([self._score(part, task_id) for part in inputs.flatten(1).split(AT_ONCE)])
-        self.floors[task_id] = scores.quantile(FLOOR_SHARE)
+        self.floors[task_id].copy_(scores.quantile(FLOOR_SHARE))
+
+    def add_task(self) -> None:
+        lowest = torch.full((), torch.finfo(torch.float32).min, device=self.memory.hypernet.readout.device)
+        self.floors.append(nn.Parameter(lowest, requires_grad=False))
+
+    def arrange(self, order: Sequence[int]) -> None:
+        self.floors = nn.ParameterList(self.floors[task_id] for task_id in order)
 
     def mechanisms(self) -> dict[str, str]:
         return {"density_penalty": "the penalty on changes of generated densities"}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from mnemon.benchmarks.task import Examples
-from mnemon.errors import CheckpointError
-from mnemon.part import Part, parts_of
+from mnemon.part import Whole
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay.source import AbstractReplay
 
@@ -50,7 +48,7 @@ class Answer(NamedTuple):
     """The task that it took them for; None if it never asked itself."""
 
 
-class AbstractLearner(Part, ABC):
+class AbstractLearner(Whole, ABC):
     """A method that learns tasks one after another.
 
     The trainer calls, for each task: `begin_task`, many `train_step`, `end_task`; and at any time, for tasks that
@@ -88,22 +86,9 @@ class AbstractLearner(Part, ABC):
 
     # The verbs of the trainer
 
-    def begin_task(self, task_id: int) -> None:
-        """Get ready for a task."""
-        self._on_parts("add_task")
-        self._set_begun(task_id + 1)
-        self._on_parts("start_learning")
-        self._on_parts("derive")
-
     @abstractmethod
     def train_step(self, batch: Batch) -> Terms:
         """Learn from a batch; return the loss terms that were descended."""
-
-    def end_task(self, examples: Examples) -> None:
-        """Put away what is needed to remember the task just learned; `examples` are its training data."""
-        for part in parts_of(self).values():
-            part.finish_learning(examples)
-            part.optimizers = {}
 
     @abstractmethod
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
@@ -116,75 +101,3 @@ class AbstractLearner(Part, ABC):
     @abstractmethod
     def counts(self) -> Counts:
         """Count the parameters."""
-
-    # Putting away and taking back
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the whole state: parameters, buffers and optimizers."""
-        state = self._lasting()
-        for name, optimizer in self._all_optimizers().items():
-            for i, values in optimizer.state_dict()["state"].items():
-                tensors = {k: v for k, v in values.items() if isinstance(v, Tensor)}
-                state |= {f"{name}/{i}/{key}": value for key, value in tensors.items()}
-        return state
-
-    def restore(self, tensors: dict[str, Tensor], n_begun: int, learning: bool) -> None:
-        """Take over the state of a learner that has begun so many tasks; it must fit exactly."""
-        for _ in range(n_begun):
-            self._on_parts("add_task")
-        self._set_begun(n_begun)
-        if learning:
-            self._on_parts("start_learning")
-        own = self._lasting()
-        given = {k: v for k, v in tensors.items() if k.startswith("learner/")}
-        if problem := _difference(own, given):
-            raise CheckpointError(f"The checkpoint does not fit this learner: {problem}.")
-        with torch.no_grad():
-            for key, value in own.items():
-                value.copy_(given[key])
-        for name, optimizer in self._all_optimizers().items():
-            _restore_optimizer(optimizer, tensors, f"{name}/")
-        self._on_parts("derive")
-
-    def _on_parts(self, verb: str) -> None:
-        for part in parts_of(self).values():
-            getattr(part, verb)()
-
-    def _set_begun(self, n_begun: int) -> None:
-        for part in parts_of(self).values():
-            part.n_begun = n_begun
-
-    def _lasting(self) -> dict[str, Tensor]:
-        """Return the parameters and buffers that are not only a form."""
-        form = {
-            f"{path}.{name}" if path else name
-            for path, part in parts_of(self).items()
-            for name in part.state_dict()
-            if part.transient(name)
-        }
-        return {f"learner/{name}": value for name, value in self.state_dict().items() if name not in form}
-
-    def _all_optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """Return the optimizers of all parts, by the part's path and their own name."""
-        parts = parts_of(self).items()
-        return {f"optimizer/{path}.{name}": o for path, part in parts for name, o in part.optimizers.items()}
-
-
-def _difference(own: dict[str, Tensor], given: dict[str, Tensor]) -> str:
-    if missing := sorted(own.keys() - given.keys()):
-        return f"'{missing[0]}' is missing"
-    if foreign := sorted(given.keys() - own.keys()):
-        return f"'{foreign[0]}' is not known"
-    for key, value in own.items():
-        if value.shape != given[key].shape:
-            return f"'{key}' has shape {list(given[key].shape)} instead of {list(value.shape)}"
-    return ""
-
-
-def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], prefix: str) -> None:
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in tensors.items():
-        if key.startswith(prefix):
-            index, name = key[len(prefix) :].split("/")
-            state.setdefault(int(index), {})[name] = value.clone()
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -26,7 +26,10 @@ class HypernetLIK(HypernetLearner):
 
     def _make_inference(self) -> AbstractInference:
         check_untold(self.problem)
-        return LikelihoodInference(self.config.density, self.problem)
+        problem = self.problem
+        return LikelihoodInference(
+            self.config.density, problem.n_inputs, problem.outputs_per_task, problem.optimizer, problem.n_tasks
+        )
 
     @torch.no_grad()
     def unknown(self, inputs: Tensor) -> Tensor:

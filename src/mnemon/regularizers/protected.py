@@ -30,6 +30,8 @@ from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plai
 
 NEARBY = 0.1
 """Standard deviation of the noise of a nearby embedding."""
+PACE = 20.0
+"""What a task's factor is multiplied by: at an ordinary learning rate it would take long to leave 0."""
 AT_HAND = 256 * 2**20
 """Bytes of generated weights that are kept at hand while questions are answered."""
 
@@ -115,6 +117,8 @@ class Protection:
 class Protected(Part):
     """A memory of networks of one form.
 
+    With `from_own` every task starts from the module as it came: what is generated is added to its own weights, times
+    a factor of the task that starts at 0. Otherwise the module is only a form.
     `kept` tells for a task which ranges of its flat weights the penalty holds (all, if not given). Tasks from
     `capacity` on are not learned: the memory stays as it is. With `keeps_snapshot` there is a frozen copy while a
     task is learned even if nothing is penalised, and `frozen_weights` come from it.
@@ -129,6 +133,7 @@ class Protected(Part):
         kept: Callable[[int], list[Range]] | None = None,
         capacity: int | None = None,
         keeps_snapshot: bool = False,
+        from_own: bool = False,
     ):
         super().__init__()
         self.config, self._optimizer_config = config, optimizer
@@ -141,6 +146,9 @@ class Protected(Part):
         self.target = Target(module, generate)
         self.hypernet = build_hypernet(config.hypernet, self.target)
         self.embeddings = nn.ParameterList()
+        self.factors = nn.ParameterList()
+        """How much of what is generated is added, for each task; empty unless tasks start from the module's own."""
+        self.own = nn.Parameter(self.target.own_weights(), requires_grad=False) if from_own else None
         self.buffers_of = TaskBuffers(module)
         self.snapshot: Snapshot | None = None
         self.importances = nn.ParameterList()
@@ -202,7 +210,20 @@ class Protected(Part):
             self.target.train(training)
         if weights is None:
             weights = self.hypernet.padded(self.embeddings[task_id])
+        weights = self._started(task_id, weights)
         return self.target(weights, *inputs, buffers=self.buffers_of[task_id], outputs=outputs)
+
+    def _started(self, task_id: int, generated: Tensor) -> Tensor:
+        """Return the weights of a task's network, given what is generated for it."""
+        if self.own is None:
+            return generated
+        own = nn.functional.pad(self.own, (0, len(generated) - len(self.own)))
+        return torch.addcmul(own, generated, PACE * self.factors[task_id])
+
+    @torch.no_grad()
+    def network_weights(self, task_id: int) -> dict[str, Tensor]:
+        """Return the weights of a task's network by the names of the module's parameters."""
+        return self.target.cut(self._started(task_id, self.remembered(task_id)))
 
     # The step
 
@@ -211,9 +232,9 @@ class Protected(Part):
 
         The gradients of other parameters of the loss are put into their `.grad`: their step is not taken here.
         """
-        theta, embedding = list(self.hypernet.parameters()), self.embeddings[self.n_begun - 1]
+        theta, own = list(self.hypernet.parameters()), self._of_present()
         second_order = self.protects and self._lookahead is not None and self._lookahead.second_order
-        everything = [*theta, embedding, *others]
+        everything = [*theta, *own, *others]
         found = torch.autograd.grad(loss, everything, create_graph=second_order)
         if self.config.clip is not None:
             found = _clipped(found, self.config.clip)
@@ -256,6 +277,8 @@ class Protected(Part):
             return
         like = self.hypernet.readout
         self.embeddings.append(nn.Parameter(self._start_of_embedding().to(like)))
+        if self.own is not None:
+            self.factors.append(nn.Parameter(like.new_zeros(())))
         self.buffers_of.add(like.device)
         if self.config.penalty is PenaltyForm.WEIGHTED:
             self.importances.append(nn.Parameter(like.new_zeros(self.target.size), requires_grad=False))
@@ -263,17 +286,25 @@ class Protected(Part):
     def start_learning(self) -> None:
         if not self.learning:
             return
-        *old, new = self.embeddings
+        old = list(self.embeddings[:-1])
         self._at_hand = {}
         keeps = bool(old) and (self.protects or self.keeps_snapshot)
         self.snapshot = Snapshot(self.hypernet, old) if keeps else None
         for embedding in old:
             embedding.requires_grad_(self._plastic)
-        movable = [*old, new] if self._plastic and self.protects else [new]
+        for factor in self.factors:
+            factor.requires_grad_(False)
+        new = [parameter.requires_grad_() for parameter in self._of_present()]
+        movable = [*old, *new] if self._plastic and self.protects else new
         self.optimizers = {
             "hypernet": self._optimizer_config.build(self.hypernet.parameters()),
             "embedding": self._optimizer_config.build(movable),
         }
+
+    def _of_present(self) -> list[nn.Parameter]:
+        """Return what is learned of the present task alone."""
+        present = self.n_begun - 1
+        return [self.embeddings[present], *([self.factors[present]] if len(self.factors) else [])]
 
     def derive(self) -> None:
         if self.snapshot is None or not self.protects:
@@ -286,6 +317,13 @@ class Protected(Part):
 
     def finish_learning(self, examples: Examples) -> None:
         self.snapshot = self._anchors = self._lookahead = None
+
+    def arrange(self, order: Sequence[int]) -> None:
+        for name in ("embeddings", "factors", "importances"):
+            values = getattr(self, name)
+            setattr(self, name, nn.ParameterList(values[task_id] for task_id in order if len(values)))
+        self.buffers_of.arrange(order)
+        self._at_hand = {}
 
     @property
     def _plastic(self) -> bool:
@@ -307,7 +345,8 @@ class Protected(Part):
     def numel_per_task(self) -> int:
         """Numbers that each further task adds."""
         importance = self.target.size if self.config.penalty is PenaltyForm.WEIGHTED else 0
-        return self.hypernet.embedding_size + self.buffers_of.numel_per_task + importance
+        factor = self.own is not None
+        return self.hypernet.embedding_size + self.buffers_of.numel_per_task + importance + factor
 
     def transient(self, name: str) -> bool:
         return name.startswith("target.")

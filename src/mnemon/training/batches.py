@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from mnemon.benchmarks.task import Examples, Task
+from mnemon.benchmarks.task import Task
 from mnemon.problem import Batch
 from mnemon.seeding import generator
 
 
 class Shuffled:
-    """An endless stream of examples: pass after pass over a set, each in a new order."""
+    """An endless stream of examples: pass after pass over a set, each in a new order.
 
-    def __init__(self, examples: Examples, seed: int, purpose: str, task_id: int):
+    A set has a length, a `device`, and a `batch(index)` of inputs and targets.
+    """
+
+    def __init__(self, examples: Any, seed: int, purpose: str, task_id: int):
         self.examples, self._where = examples, (seed, purpose, task_id)
         self._orders: dict[int, Tensor] = {}
 
-    def take(self, start: int, count: int) -> tuple[Tensor, Tensor]:
+    def take(self, start: int, count: int) -> tuple[Any, Tensor]:
         """Return the examples at places start to start + count of the stream."""
         n = len(self.examples)
         parts = []
@@ -33,7 +38,7 @@ class Shuffled:
             order = torch.randperm(len(self.examples), generator=generator(*self._where, turn))
             # A batch may reach over the end of a pass, so the pass before is still needed.
             self._orders = {t: o for t, o in self._orders.items() if t == turn - 1}
-            self._orders[turn] = order.to(self.examples.inputs.device)
+            self._orders[turn] = order.to(self.examples.device)
         return self._orders[turn]
 
 

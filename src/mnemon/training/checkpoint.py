@@ -1,4 +1,4 @@
-"""One file that holds all that a run needs to go on: safetensors, with the facts as JSON in its header.
+"""One file that holds all that a learner needs to go on: safetensors, with the facts as JSON in its header.
 
 Written aside and renamed, so that at any moment there is one whole checkpoint or none.
 """
@@ -24,18 +24,9 @@ FORMAT = 3
 
 def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     """Replace the folder's checkpoint; if that fails, the earlier one stays."""
-    aside = folder / f"{FILE}.new"
-    # Clones: safetensors refuses tensors that share memory.
-    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    text = json.dumps({"format": FORMAT, **facts})
-    header = {"mnemon": text, "checksum": str(_checksum(tensors, text))}
     try:
-        save_file(tensors, aside, metadata=header)
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(aside, folder / FILE)
-    except (OSError, SafetensorError) as error:
-        aside.unlink(missing_ok=True)
+        write(folder / FILE, tensors, {"format": FORMAT, **facts})
+    except OSError as error:
         raise CheckpointError(
             f"Could not save the checkpoint in {folder}: {error}. The last good one is kept; "
             "free some space and resume."
@@ -47,6 +38,31 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     path = folder / FILE
     if not path.exists():
         raise CheckpointError(f"There is no checkpoint in {folder} ({FILE} is missing).")
+    return read(path, FORMAT)
+
+
+def write(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write a file aside and rename it; raises OSError if that fails, and then the earlier one is as it was.
+
+    The facts name their format.
+    """
+    aside = path.with_name(f"{path.name}.new")
+    # Clones: safetensors refuses tensors that share memory.
+    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
+    text = json.dumps(facts)
+    header = {"mnemon": text, "checksum": str(_checksum(tensors, text))}
+    try:
+        save_file(tensors, aside, metadata=header)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except (OSError, SafetensorError) as error:
+        aside.unlink(missing_ok=True)
+        raise error if isinstance(error, OSError) else OSError(str(error)) from error
+
+
+def read(path: Path, wanted: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the facts of a file; one of another format, damaged or foreign is named."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -59,8 +75,8 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         facts = dict(json.loads(metadata["mnemon"]))
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
-    if facts.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has format {facts.get('format')}; this version reads format {FORMAT}.")
+    if facts.get("format") != wanted:
+        raise CheckpointError(f"{path} has format {facts.get('format')}; this version reads format {wanted}.")
     if metadata.get("checksum") != str(_checksum(tensors, metadata["mnemon"])):
         raise CheckpointError(f"{path} is damaged: its content is not what was saved.")
     return tensors, facts

@@ -1,0 +1,1 @@
+"""A module of the user's that learns task after task."""

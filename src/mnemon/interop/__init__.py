@@ -1,0 +1,1 @@
+"""Ways into mnemon from other libraries, and out of it."""

@@ -1,0 +1,190 @@
+"""Avalanche's experiences and benchmarks, taken by their shape: avalanche itself is not needed.
+
+An experience has a `dataset`, its number `current_experience` and often a `task_label`; a stream is a sequence of
+experiences, a benchmark has a `train_stream` and a `test_stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from mnemon.continual.data import Inputs, collect
+from mnemon.continual.model import ContinualModel
+from mnemon.errors import UsageError
+
+Metrics = dict[str, float]
+"""Accuracies from 0 to 1 by the names that Avalanche gives them."""
+
+
+class ContinualStrategy:
+    """Learns and answers Avalanche's experiences with a ContinualModel.
+
+    >>> strategy = ContinualStrategy(ContinualModel(network))
+    >>> for experience in benchmark.train_stream:
+    ...     strategy.train(experience)
+    ...     metrics = strategy.eval(benchmark.test_stream)
+    """
+
+    def __init__(
+        self,
+        model: ContinualModel,
+        *,
+        infer: bool | None = None,
+        epochs: float | None = None,
+        steps: int | None = None,
+        batch_size: int = 64,
+        quiet: bool = False,
+    ):
+        """Learn with a model as `ContinualModel.learn` does; the model keeps what was learned.
+
+        infer: whether the task of a test input has to be inferred. By default it is told where every experience has a
+        task label of its own, and inferred where they share one, as in class-incremental benchmarks.
+        """
+        self.model, self.infer = model, infer
+        self.epochs, self.steps, self.batch_size, self.quiet = epochs, steps, batch_size, quiet
+
+    def train(self, experiences: Any) -> Metrics:
+        """Learn an experience, or one after another, each as a new task; return the accuracies reached."""
+        found: Metrics = {}
+        for experience in _listed(experiences):
+            learned = self.model.learn(
+                experience.examples("train"),
+                experience.place,
+                epochs=self.epochs,
+                steps=self.steps,
+                batch_size=self.batch_size,
+                loss="classes",
+                quiet=self.quiet,
+            )
+            found[experience.metric("Top1_Acc_Epoch", "train")] = learned.score / 100
+        return found
+
+    def eval(self, experiences: Any) -> Metrics:
+        """Answer the inputs of a stream or an experience; return the accuracies.
+
+        Experiences that were not learned yet count as well, and are answered by the tasks that were.
+        """
+        found: Metrics = {}
+        all_right, trained_right = [], []
+        for experience in _listed(experiences):
+            right = self._right(experience)
+            found[f"{experience.metric('Top1_Acc_Exp', 'eval')}/{experience.exp}"] = _mean([right])
+            all_right.append(right)
+            if experience.place in self.model.tasks:
+                trained_right.append(right)
+        # As Avalanche does it, the whole stream is named after its last experience.
+        found[experience.metric("Top1_Acc_Stream", "eval")] = _mean(all_right)
+        if trained_right:
+            found[experience.metric("Accuracy_On_Trained_Experiences", "eval")] = _mean(trained_right)
+        return found
+
+    def run(self, benchmark: Any) -> list[Metrics]:
+        """Learn the training stream of a benchmark, and evaluate on its test stream after every experience."""
+        if not (hasattr(benchmark, "train_stream") and hasattr(benchmark, "test_stream")):
+            name = type(benchmark).__name__
+            raise UsageError(f"A benchmark of Avalanche has a train_stream and a test_stream; {name} has not.")
+        found = []
+        for experience in benchmark.train_stream:
+            learned = self.train(experience)
+            found.append({**learned, **self.eval(benchmark.test_stream)})
+        return found
+
+    def _right(self, experience: _Experience) -> Tensor:
+        """Return which inputs are answered with their class."""
+        inputs, targets = experience.examples("eval")
+        return self.model.predict(inputs, task=self._told(experience)).label.cpu() == targets
+
+    def _told(self, experience: _Experience) -> str | None:
+        """Return the task of an experience, if it is told and was learned."""
+        if self.infer:
+            return None
+        if experience.task is not None:
+            alike = [name for name in self.model.tasks if name.split("/")[0] == experience.task]
+            if len(alike) == 1:
+                return alike[0]
+        return experience.place if self.infer is False and experience.place in self.model.tasks else None
+
+
+@dataclass(frozen=True)
+class _Experience:
+    """What is used of an experience."""
+
+    dataset: Any
+    exp: str
+    """Its number, as Avalanche writes it in names."""
+    task: str | None
+    """Its task label likewise; None if there is none, or more than one."""
+    stream: str | None
+
+    @property
+    def place(self) -> str:
+        """The name of the task that it is learned as."""
+        return self.exp if self.task is None else f"{self.task}/{self.exp}"
+
+    def metric(self, name: str, phase: str) -> str:
+        """Return the name of a metric of this experience's task."""
+        stream = self.stream or {"train": "train", "eval": "test"}[phase]
+        end = "" if self.task is None else f"/{self.task}"
+        return f"{name}/{phase}_phase/{stream}_stream{end}"
+
+    def examples(self, phase: str) -> tuple[Inputs, Tensor]:
+        """Return its inputs and classes, with the transforms that are meant for training or for evaluation."""
+        chosen = getattr(self.dataset, phase, None)
+        found = collect(_Pairs(chosen() if callable(chosen) else self.dataset), f"experience {self.place}")
+        return found.inputs, found.targets
+
+
+class _Pairs:
+    """A data set of inputs and classes, without the task labels that may follow them."""
+
+    def __init__(self, dataset: Any):
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        inputs, target, *_ = self.dataset[index]
+        return inputs, target
+
+
+def _listed(experiences: Any) -> list[_Experience]:
+    """Return one experience or many as a list."""
+    if hasattr(experiences, "dataset"):
+        return [_read(experiences)]
+    if not isinstance(experiences, Iterable):
+        raise UsageError(f"This takes an experience or a stream of Avalanche, not {type(experiences).__name__}.")
+    found = [_read(experience) for experience in experiences]
+    if not found:
+        raise UsageError("The stream has no experiences.")
+    return found
+
+
+def _read(experience: Any) -> _Experience:
+    label = _task_label(experience)
+    number = getattr(experience, "current_experience", label)
+    if number is None or not hasattr(experience, "dataset"):
+        name = type(experience).__name__
+        raise UsageError(
+            f"An experience of Avalanche has a dataset and a number (current_experience); {name} has not."
+        )
+    stream = getattr(getattr(experience, "origin_stream", None), "name", None)
+    task = None if label is None else f"Task{label:03}"
+    return _Experience(experience.dataset, f"Exp{number:03}", task, stream)
+
+
+def _task_label(experience: Any) -> int | None:
+    labels = getattr(experience, "task_labels", None)
+    if labels is None:
+        label = getattr(experience, "task_label", None)
+        return None if label is None else int(label)
+    return int(next(iter(labels))) if len(labels) == 1 else None
+
+
+def _mean(rights: list[Tensor]) -> float:
+    """Return the share of right answers among all inputs."""
+    return sum(int(right.sum()) for right in rights) / sum(len(right) for right in rights)

@@ -1,0 +1,210 @@
+"""A task's network as a file that can be run without mnemon, checked by running it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib.util
+import io
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from mnemon.continual.adapters import AdaptedLinear
+from mnemon.continual.data import Inputs, collect_inputs
+from mnemon.continual.model import ContinualModel
+from mnemon.errors import UsageError, choose
+
+TOLERANCE = 1e-5
+"""How far an answer of the file may be from that of the network; of the largest one, if that is above 1."""
+EXAMPLES = 3
+"""Inputs on which a file is checked, together and one by one; torch.export takes a number of 1 for a constant."""
+
+Answer = Callable[..., Tensor]
+Writer = Callable[[nn.Module, Inputs, Path], None]
+Reader = Callable[[Path, nn.Module], Answer]
+
+
+def export(model: ContinualModel, task: str, path: str | Path, example: Any = None) -> Path:
+    """Write a task's network to a file, in the format that its ending says; return its path.
+
+    .safetensors is the state dict of the module, .pt2 a program of torch.export, .onnx a model for any ONNX runtime.
+    The number of inputs at once stays free. The network is tried on random inputs of the task's form; give `example`
+    if it does not work on such inputs.
+    """
+    path = Path(path)
+    write, read = choose("ending", path.suffix, FORMATS)
+    network = without_adapters(model.network(task)).cpu()
+    if path.suffix == ".onnx":
+        _check_packages()
+    inputs = _random_inputs(model, task, network) if example is None else _cpu(collect_inputs(example))
+    inputs = tuple(part[:EXAMPLES] if len(part) > 1 else part.expand(2, *part.shape[1:]) for part in inputs)
+    with _aside(path) as aside, torch.no_grad():
+        try:
+            with _quietly():
+                write(network, inputs, aside)
+                answer = read(aside, _as_it_came(model))
+                same = [_agree(answer(*batch), network(*batch)) for batch in _together_and_each(inputs)]
+        except OSError:
+            raise
+        except Exception as error:  # the exporters raise errors of many kinds
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise UsageError(f"The network of task '{task}' cannot be exported as {path.suffix}: {reason}") from error
+        if not all(same):
+            raise UsageError(f"The network of task '{task}' was not exported: {path.name} would answer differently.")
+    return path
+
+
+def without_adapters(network: nn.Module) -> nn.Module:
+    """Add each adapter to its linear layer, in place: the module has the form again in which it came."""
+    for name, layer in list(network.named_modules()):
+        if isinstance(layer, AdaptedLinear):
+            with torch.no_grad():
+                layer.linear.weight += layer.lora_up @ layer.lora_down
+            parent, _, last = name.rpartition(".")
+            setattr(network.get_submodule(parent), last, layer.linear)
+    return network
+
+
+def _as_it_came(model: ContinualModel) -> nn.Module:
+    """Return the module that the model was made with, to load a state dict into."""
+    return without_adapters(copy.deepcopy(model._learner.memory.target.module)).cpu().eval()
+
+
+# The formats
+
+
+def _write_state(network: nn.Module, inputs: Inputs, path: Path) -> None:
+    # Clones: safetensors refuses tensors that share memory.
+    save_file({name: tensor.contiguous().clone() for name, tensor in network.state_dict().items()}, path)
+
+
+def _read_state(path: Path, module: nn.Module) -> Answer:
+    module.load_state_dict(load_file(path))
+    return module
+
+
+def _program(network: nn.Module, inputs: Inputs) -> tuple[torch.export.ExportedProgram, Any]:
+    """Return the network as a program, and which of its sizes are free."""
+    shapes = torch.export.ShapesCollection()
+    for part in inputs:
+        shapes[part] = {0: torch.export.Dim("batch")}
+    free = shapes.dynamic_shapes(network, inputs)
+    return torch.export.export(network, inputs, dynamic_shapes=free), free
+
+
+def _write_program(network: nn.Module, inputs: Inputs, path: Path) -> None:
+    torch.export.save(_program(network, inputs)[0], path)
+
+
+def _read_program(path: Path, module: nn.Module) -> Answer:
+    return torch.export.load(path).module()
+
+
+def _write_onnx(network: nn.Module, inputs: Inputs, path: Path) -> None:
+    program, free = _program(network, inputs)
+    # The free sizes once more, for their names.
+    onnx = torch.onnx.export(program, dynamo=True, dynamic_shapes=free, verbose=False)
+    assert onnx is not None
+    onnx.save(path, external_data=False)
+
+
+def _read_onnx(path: Path, module: nn.Module) -> Answer:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [entry.name for entry in session.get_inputs()]
+
+    def answer(*inputs: Tensor) -> Tensor:
+        fed = {name: part.numpy() for name, part in zip(names, inputs, strict=True)}
+        return torch.from_numpy(session.run(None, fed)[0])
+
+    return answer
+
+
+def _check_packages() -> None:
+    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"ONNX needs more packages ({', '.join(missing)}): pip install 'mnemon[onnx]'.")
+
+
+FORMATS: dict[str, tuple[Writer, Reader]] = {
+    ".safetensors": (_write_state, _read_state),
+    ".pt2": (_write_program, _read_program),
+    ".onnx": (_write_onnx, _read_onnx),
+}
+
+
+# The check
+
+
+def _random_inputs(model: ContinualModel, task: str, network: nn.Module) -> Inputs:
+    """Return some inputs of the form that the model keeps of a task."""
+    random = torch.Generator().manual_seed(0)
+    n_tokens = min((m.num_embeddings for m in network.modules() if isinstance(m, nn.Embedding)), default=2)
+
+    def draw(shape: tuple[int, ...], name: str) -> Tensor:
+        dtype, size = getattr(torch, name), (EXAMPLES, *shape)
+        if dtype == torch.uint8:  # bytes, which a module gets as floats from 0 to 1
+            return torch.rand(size, generator=random)
+        if dtype.is_floating_point:
+            return torch.randn(size, generator=random).to(dtype)
+        return torch.randint(n_tokens, size, generator=random).to(dtype)
+
+    return tuple(draw(*entry) for entry in model.about(task).inputs)
+
+
+def _cpu(inputs: Inputs) -> Inputs:
+    return tuple(part.cpu() for part in inputs)
+
+
+def _together_and_each(inputs: Inputs) -> list[Inputs]:
+    return [inputs, *zip(*(part.split(1) for part in inputs), strict=True)]
+
+
+def _agree(found: Tensor, wanted: Tensor) -> bool:
+    """Tell whether two answers are the same up to rounding, which is coarser in half precision."""
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return False
+    rounding = torch.finfo(wanted.dtype).eps if wanted.is_floating_point() else 0.0
+    largest = float(wanted.double().nan_to_num(posinf=0, neginf=0).abs().max())
+    return torch.allclose(found, wanted, 0, max(TOLERANCE, 10 * rounding) * max(1.0, largest), equal_nan=True)
+
+
+@contextlib.contextmanager
+def _aside(path: Path) -> Iterator[Path]:
+    """Give a path to write to, which replaces `path` in the end, or is removed if something fails."""
+    aside = path.with_name(f"{path.stem}.new{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield aside
+        os.replace(aside, path)
+    except OSError as error:
+        raise UsageError(f"Could not write {path}: {error}.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep what the exporters tell about their own works from the user."""
+    before = logging.root.manager.disable
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(before)
