@@ -52,6 +52,7 @@ class Target(nn.Module):
             raise UsageError(f"No parameter of {type(module).__name__} matches {', '.join(generate)}.")
         self.size = start
         self._sizes = [slot.stop - slot.start for slot in self.slots]
+        self._halves = [slot for slot in self.slots if slot.dtype in (torch.float16, torch.bfloat16)]
         self._resting = _resting(module, self.slots)
 
     def train(self, mode: bool = True) -> Target:
@@ -65,8 +66,9 @@ class Target(nn.Module):
         """Cut a flat vector into the module's tensors; what lies beyond `size` is ignored."""
         split = _Cut.apply if self.size > LARGE else torch.split
         parts = split(weights, [*self._sizes, len(weights) - self.size])
-        pairs = zip(self.slots, parts, strict=False)
-        return {slot.name: part.view(slot.shape).to(slot.dtype) for slot, part in pairs}
+        tensors = {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=False)}
+        # Weights are generated in full precision, whatever the module computes in.
+        return tensors | {slot.name: tensors[slot.name].to(slot.dtype) for slot in self._halves}
 
     def forward(
         self,
@@ -89,7 +91,7 @@ class Target(nn.Module):
         return {name: buffer.clone() for name, buffer in self.module.named_buffers()}
 
     def own_weights(self) -> Tensor:
-        """Return the module's own parameters as one flat vector."""
+        """Return the module's own parameters as one flat vector, in full precision."""
         parameters = dict(self.module.named_parameters())
         own = [parameters[slot.name].detach().flatten() for slot in self.slots]
         # In the default type, unless that would round: half precision gets wider, float64 stays.
