@@ -1,0 +1,40 @@
+"""The command line: it parses words and calls the library. Torch is imported only by the commands that train."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from cyclopts import CycloptsError, UnusedCliTokensError
+
+from mnemon.cli.app import app, console
+from mnemon.cli.showing import data, presets, show, show_settings
+from mnemon.cli.training import compare, run
+from mnemon.errors import UsageError
+
+for command in (run, compare, presets, show_settings, show, data):
+    app.command(command, name=command.__name__.removeprefix("show_"))
+
+
+def main(words: Sequence[str] | None = None) -> NoReturn:
+    """Run a command; a user's error is one line and exit code 2."""
+    words = sys.argv[1:] if words is None else words
+    try:
+        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+    except (UsageError, CycloptsError) as error:
+        text = " ".join(_in_words(error).split())
+        console(stderr=True).print(f"mnemon: {text}", style="red", soft_wrap=True)
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:  # the reader (such as head) has gone
+        sys.stderr.close()
+        code = 0
+    sys.exit(code or 0)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return f"Too many words: {' '.join(error.unused_tokens or ())}. See: mnemon --help"
+    return str(error)

@@ -1,0 +1,31 @@
+"""The app that all commands belong to, and how it speaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cyclopts import App
+
+import mnemon
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = App(
+    name="mnemon",
+    help="Continual learning with task-conditioned hypernetworks: learn tasks one after another, remember them all.",
+    version=mnemon.__version__,
+    version_flags=["--version"],
+)
+
+
+def console(stderr: bool = False) -> Console:
+    """Return the terminal, for what is said or for errors."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False)
+
+
+def say(text: str) -> None:
+    """Say something in a line of its own."""
+    console().print(text, soft_wrap=True)

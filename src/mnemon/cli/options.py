@@ -1,0 +1,92 @@
+"""What every command that trains can be told."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from mnemon.errors import UsageError
+
+if TYPE_CHECKING:
+    from mnemon.experiments.run import Place
+
+Settings = Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """What every command that trains can be told."""
+
+    set_: Settings = None
+    """Change a setting: name=value, as often as you like. `mnemon settings` lists them. The end of a name is enough:
+    beta is method.beta, replay.beta is method.replay.beta."""
+    seeds: int = 1
+    """Number of seeds, those that follow on the first one; their runs are parallel processes."""
+    seed: int = 0
+    """First seed."""
+    data: Path | None = None
+    """Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache."""
+    device: str = "auto"
+    """cpu, cuda, mps or auto."""
+    workers: int | None = None
+    """Processes at a time when there are several runs. Default: the number of cores."""
+    threads: int = 1
+    """Threads per process."""
+    quiet: Annotated[bool, Parameter(negative="")] = False
+    """Show no progress, only the result."""
+
+    @property
+    def overrides(self) -> list[str]:
+        """The settings that are changed."""
+        return self.set_ or []
+
+    @property
+    def all_seeds(self) -> range:
+        """The seeds of the runs."""
+        return range(self.seed, self.seed + self.seeds)
+
+    def check(self, out: Path | None, resume: Path | None) -> None:
+        """Refuse what makes no sense, alone or beside a folder to go on with."""
+        workers = 1 if self.workers is None else self.workers
+        for name, value in (("--seeds", self.seeds), ("--workers", workers), ("--threads", self.threads)):
+            if value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value}.")
+        if self.seed < 0:
+            raise UsageError(f"--seed must not be negative, not {self.seed}.")
+        if resume is not None and out is not None:
+            raise UsageError("--resume goes on in its own folder: leave out --out.")
+        if resume is not None and (self.seeds, self.seed) != (1, 0):
+            raise UsageError("--resume goes on with the seeds of its folder: leave out --seeds and --seed.")
+
+    def place(self) -> Place:
+        """Return where to compute, if there is such a place."""
+        from mnemon.experiments.run import Place, pick_device
+
+        pick_device(self.device)
+        return Place(self.device, self.data, self.threads)
+
+    def go_on(self, command: str, folder: Path) -> str:
+        """Return what to type to go on with a folder."""
+        words = ["mnemon", command, "--resume", str(folder)]
+        for option, value, default in (
+            ("--data", self.data, None),
+            ("--device", self.device, "auto"),
+            ("--threads", self.threads, 1),
+        ):
+            if value != default:
+                words += [option, str(value)]
+        return shlex.join(words)
+
+
+AS_USUAL = Options()
+
+
+def cores() -> int:
+    """Count the cores that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,141 @@
+"""The commands that show what is there: runs, presets, settings, data."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from mnemon.cli.app import console, say
+from mnemon.cli.options import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show(run_: Annotated[Path, Parameter(name="RUN")], /) -> None:
+    """Show a run, or all seeds below a folder: tasks, metrics, accuracy matrix; or a comparison: its table.
+
+    Parameters
+    ----------
+    run_
+        Folder of a run, of several seeds or of a comparison.
+    """
+    show_folder(run_, console())
+
+
+def presets() -> None:
+    """List the presets: what each is, what it costs on one core, and the published number."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from mnemon.experiments.preset import DEFAULT, all_presets
+
+    terminal = console()
+    for p in all_presets():
+        published = f"; published: {p.published}" if p.published else ""
+        name = Text(p.name, style="bold").append(" (default)" if p.name == DEFAULT else "")
+        facts = Text(f"{p.about} Time per seed: {p.cost}{published}")
+        terminal.print(name, Padding(facts, (0, 0, 0, 4)))
+
+
+def show_settings(
+    preset: str | None = None,
+    /,
+    *,
+    set_: Settings = None,
+) -> None:
+    """List every setting of a preset with its value and what it means.
+
+    Parameters
+    ----------
+    preset
+        Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
+    set_
+        Change a setting, as in `mnemon run`.
+    """
+    from rich.table import Table
+
+    from mnemon.config import setting_paths
+    from mnemon.experiments.preset import DEFAULT, load_preset
+    from mnemon.experiments.run import REGISTRIES, resolve, schema
+
+    values = resolve(load_preset(preset or DEFAULT), set_ or ()).plain()
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("setting", "value", "meaning"):
+        table.add_column(column, overflow="fold", no_wrap=column == "setting")
+    for section, cls in schema(values).items():
+        if "name" in values[section] and section in ("benchmark", "method"):
+            table.add_row(section, values[section]["name"], f"Choose one of: {', '.join(REGISTRIES[section])}.")
+        for path, meaning in setting_paths(cls, f"{section}.").items():
+            value: object = values
+            for key in path.split("."):
+                value = value[key]  # type: ignore[index]
+            table.add_row(path, str(value), meaning)
+    console().print(table)
+
+
+def data(*, data: Path | None = None) -> None:
+    """Show the data sets: present or not, where, verified or not, and how to get them.
+
+    Parameters
+    ----------
+    data
+        Folder to look in first. Default: the environment variable MNEMON_DATA, then the cache.
+    """
+    from rich.table import Table
+
+    from mnemon.benchmarks.sources import status
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("data set", "state", "where", "how to get it"):
+        table.add_column(column, overflow="fold")
+    for s in status(data):
+        state = "verified" if s.verified else f"damaged: {s.problem}" if s.present else s.problem or "missing"
+        table.add_row(s.name, state, str(s.where or "-"), s.how)
+    console().print(table)
+
+
+def finish(folder: Path) -> None:
+    """Show what came out, keep it beside the runs, and say where everything is."""
+    from mnemon.results import comparison, samples
+    from mnemon.results.record import find_runs, write_text
+
+    show_folder(folder, console())
+    write_text(folder / "summary.txt", _as_text(folder))
+    report = "this report: summary.txt"
+    if comparison.is_comparison(folder):
+        comparison.write_numbers(folder)
+        report += f"; its numbers: {comparison.RUNS}, those of each task: {comparison.TASKS}"
+    else:
+        for path in find_runs(folder):
+            if (sheet := path / samples.FOLDER / samples.SHEET).exists():
+                say(f"What was replayed, right after each task and at the end: {sheet}")
+    say(f"Kept in {folder} ({report}); show it again: mnemon show {shlex.quote(str(folder))}")
+
+
+def show_folder(folder: Path, console: Console) -> None:
+    """Show a run, the seeds of one, or a comparison."""
+    from mnemon.results import comparison
+    from mnemon.results.record import RunRecord, find_runs
+    from mnemon.results.tables import matrix_table, summary
+
+    if comparison.is_comparison(folder):
+        console.print(comparison.shown(folder))
+        return
+    records = [RunRecord.read(path) for path in find_runs(folder)]
+    console.print(summary(records))
+    if len(records) == 1:
+        console.print(matrix_table(records[0]))
+
+
+def _as_text(folder: Path) -> str:
+    import io
+
+    from rich.console import Console
+
+    text = io.StringIO()
+    show_folder(folder, Console(file=text, width=120, markup=False, highlight=False))
+    return text.getvalue()

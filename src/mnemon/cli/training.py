@@ -1,0 +1,134 @@
+"""The commands that train: run and compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from mnemon.cli.app import console, say
+from mnemon.cli.options import AS_USUAL, Options, cores
+from mnemon.cli.showing import finish
+from mnemon.errors import UsageError
+
+if TYPE_CHECKING:
+    from mnemon.experiments.run import Place
+    from mnemon.experiments.study import Job
+
+
+def run(
+    preset: str | None = None,
+    /,
+    *,
+    out: Path | None = None,
+    resume: Path | None = None,
+    options: Options = AS_USUAL,
+) -> int:
+    """Learn the tasks of a preset one after another, and show what was remembered.
+
+    Ctrl-C saves and says how to go on; nothing is lost.
+
+    Parameters
+    ----------
+    preset
+        Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
+    out
+        New folder for the run. Default: runs/PRESET-TIME.
+    resume
+        Folder of a run (or of several seeds) to go on with.
+    """
+    options.check(out, resume)
+
+    from mnemon.experiments.preset import DEFAULT, load_preset
+    from mnemon.experiments.run import resolve
+    from mnemon.experiments.study import new_jobs, resumed_jobs
+
+    place = options.place()
+    if resume is not None:
+        folder, jobs = resume, resumed_jobs(resume, load_preset(preset) if preset else None, options.overrides)
+    else:
+        config = resolve(load_preset(preset or DEFAULT), options.overrides)
+        folder, jobs = new_jobs(config, options.all_seeds, out, place)
+    if not jobs:
+        say(f"The run in {folder} is finished; there is nothing to go on with.")
+    if _stopped(jobs, place, options, options.go_on("run", folder)):
+        return 130
+    finish(folder)
+    return 0
+
+
+def compare(
+    *method: Annotated[str, Parameter(name="METHOD")],
+    benchmark: str | None = None,
+    scenario: str | None = None,
+    out: Path | None = None,
+    resume: Path | None = None,
+    options: Options = AS_USUAL,
+) -> int:
+    """Learn the same tasks with several methods, on all cores at a time, and show them in one table.
+
+    `mnemon compare hypernet joint --seeds 3` compares two methods;
+    `mnemon compare hypernet:beta=0.01 hypernet:beta=0.1` two variants of one.
+    Ctrl-C saves and says how to go on; nothing is lost.
+
+    Parameters
+    ----------
+    method
+        What to compare, as many as you like: the end of a preset's name (hnet-r is split-mnist-cl3-hnet-r for that
+        benchmark and scenario), a whole preset or TOML file, or a method, which is put into the benchmark's preset.
+        METHOD:name=value,name=value changes settings of this one alone.
+    benchmark
+        Preset whose tasks are learned. Default: split-digits.
+    scenario
+        cl1 (the task is told), cl2 (it is not, all tasks share one head) or cl3 (it is not, all classes compete).
+        Default: cl1.
+    out
+        New folder for the runs. Default: runs/compare-BENCHMARK-SCENARIO-TIME.
+    resume
+        Folder of a comparison to go on with.
+    """
+    options.check(out, resume)
+    if resume is not None and (method or benchmark or scenario or options.set_):
+        raise UsageError(
+            "--resume goes on with the methods and settings of its folder: leave out METHOD, --benchmark, "
+            "--scenario and --set."
+        )
+
+    from mnemon.experiments.compare import begin_runs, keep_failures, make_plan, resumed_runs
+    from mnemon.experiments.study import StudyError
+
+    place = options.place()
+    if resume is not None:
+        folder, jobs = resume, resumed_runs(resume)
+    else:
+        plan = make_plan(method, benchmark, scenario, options.overrides)
+        folder, jobs = begin_runs(plan, options.all_seeds, out, place)
+    if not jobs:
+        say(f"The comparison in {folder} is finished; there is nothing to go on with.")
+    try:
+        if _stopped(jobs, place, options, options.go_on("compare", folder)):
+            return 130
+    except StudyError as error:  # the other runs are finished
+        keep_failures(folder, error.failures)
+        finish(folder)
+        raise
+    finish(folder)
+    return 0
+
+
+def _stopped(jobs: list[Job], place: Place, options: Options, go_on: str) -> bool:
+    """Run the jobs; return whether they were stopped, after having said how to go on."""
+    from mnemon.experiments.progress import Display
+    from mnemon.experiments.run import stop_on_signal
+    from mnemon.experiments.study import run_jobs
+    from mnemon.training.trainer import Stopped
+
+    try:
+        with stop_on_signal() as should_stop, Display(jobs, console(), options.quiet) as display:
+            run_jobs(jobs, place, options.workers or cores(), display.on_event, should_stop, go_on)
+    except (Stopped, KeyboardInterrupt) as stop:
+        saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"
+        say(f"Stopped; {saved}. Go on with: {go_on}")
+        return True
+    return False
