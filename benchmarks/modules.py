@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from mnemon.continual.kinds import Kind, Loss
 from mnemon.continual.model import ContinualModel
 
-STEPS = 150
 KEPT, WITHIN = 0.98, 1.1
 """A task is kept if it has so much of its accuracy at the end, or its error within so many times."""
 
@@ -58,8 +57,8 @@ class Outcome:
         return self.kept >= KEPT if self.kind.higher_is_better else self.kept <= WITHIN
 
 
-def measure(case: Case, steps: int = STEPS, **settings: float) -> Outcome:
-    """Learn the three tasks one after another, and ask for all of them at the end."""
+def measure(case: Case, steps: int | None = None, **settings: float) -> Outcome:
+    """Learn the three tasks one after another, in as many steps as the data call for, and ask for all at the end."""
     torch.manual_seed(0)
     start = time.process_time()
     model, tasks = ContinualModel(case.make(), **settings), case.tasks()

@@ -26,9 +26,9 @@ from mnemon.hypernet import build_hypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.target import Target
 from mnemon.learners.hypernet import HypernetLearner
-from mnemon.models import build_network
+from mnemon.models import TargetConfig, build_network
 from mnemon.problem import Batch
-from mnemon.regularizers import output
+from mnemon.regularizers import fisher, output
 from mnemon.regularizers.output import Anchors, exact_penalty, plain_penalty
 from mnemon.training.evaluator import BATCH
 
@@ -145,6 +145,18 @@ def check_choice(bars: Bars, width: int, chunk: int, rounds: int) -> None:
     output.gram_is_cheaper = chooser
 
 
+def fisher_pair(n: int = 1000) -> tuple[Action, Action]:
+    """Return the Fisher information of split MNIST's network from single examples, and from whole batches."""
+    network = build_network(TargetConfig(), (784,), 10)
+    inputs, targets = torch.rand(n, 784), torch.randint(0, 10, (n,))
+
+    def likelihood(outputs: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        return -nn.functional.cross_entropy(outputs, classes, reduction="sum")
+
+    of_all = network, likelihood, inputs, targets
+    return lambda: fisher.one_by_one(*of_all), lambda: fisher.fisher_of_network(*of_all)
+
+
 def peak_memory(task: int, results: Any) -> None:
     """Report the peak memory, in MB, of a fresh process that trains in a task."""
     torch.set_num_threads(1)
@@ -191,6 +203,8 @@ def main() -> int:
     print("exact penalty: the way chosen by counting, beside the better one")
     check_choice(bars, 25, 78000, 9)
     check_choice(bars, 350, 7500, 5)
+    slow, fast = fisher_pair()
+    bars.compare("784-400-400-10: Fisher of single examples / of batches", slow, fast, 5, 1, at_least=20)
     seconds = entropy_seconds()
     text = f"permuted-10, 10 tasks: CPU seconds to infer the tasks of 10,000 inputs by entropy {seconds:.1f}"
     bars.check(text, seconds, at_most=20)

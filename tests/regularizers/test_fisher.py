@@ -182,8 +182,8 @@ def test_batches_need_not_divide_the_examples(at_once, monkeypatch):
 
 @pytest.mark.parametrize("name", [*LINEAR, *OTHERS])
 def test_only_linear_layers_that_are_met_once_go_in_batches(name, monkeypatch):
-    asked, slow = [], fisher._one_by_one
-    monkeypatch.setattr(fisher, "_one_by_one", lambda *args: asked.append(1) or slow(*args))
+    asked, slow = [], fisher.one_by_one
+    monkeypatch.setattr(fisher, "one_by_one", lambda *args: asked.append(1) or slow(*args))
     fisher_of_network({**LINEAR, **OTHERS}[name](), of_outputs, torch.randn(4, 3), torch.randint(3, (4,)))
     assert bool(asked) == (name in OTHERS)
 

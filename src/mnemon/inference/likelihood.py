@@ -28,7 +28,7 @@ from mnemon.regularizers.protected import PenaltyForm, Protected, Protection
 
 AT_ONCE = 500
 """Inputs scored at once: samples x inputs x pixels have to fit into memory."""
-FLOOR_EXAMPLES, FLOOR_SHARE = 1000, 0.01
+FLOOR_EXAMPLES, FLOOR_SHARE = 1000, 0.05
 """Training examples on which a task's floor is taken, and the share of them that lies below it."""
 
 
@@ -110,8 +110,9 @@ class LikelihoodInference(AbstractInference):
         return torch.stack(each).logsumexp(0) - math.log(self.n_classes)
 
     def known(self, scores: Tensor) -> Tensor:
-        """Tell for each input whether some task finds it as likely as nearly all of its training examples."""
-        return (scores >= torch.stack(list(self.floors))).any(1)
+        """Tell for each input whether its task finds it as likely as nearly all of its training examples."""
+        likelihood, task = scores.max(1)
+        return likelihood >= torch.stack(list(self.floors))[task]
 
     @torch.no_grad()
     def finish_learning(self, examples: Examples) -> None:

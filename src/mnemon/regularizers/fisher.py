@@ -53,10 +53,10 @@ def fisher_of_network(network: nn.Module, log_likelihood: Outputs, inputs: Tenso
     """
     frozen = copy.deepcopy(network).eval().requires_grad_(False)
     found = _of_linear_layers(frozen, log_likelihood, inputs, targets)
-    return _one_by_one(frozen, log_likelihood, inputs, targets) if found is None else found
+    return one_by_one(frozen, log_likelihood, inputs, targets) if found is None else found
 
 
-def _one_by_one(network: nn.Module, log_likelihood: Outputs, inputs: Tensor, targets: Tensor) -> Tensor:
+def one_by_one(network: nn.Module, log_likelihood: Outputs, inputs: Tensor, targets: Tensor) -> Tensor:
     """Take the gradient of every example: for any network."""
     target = Target(network)
 
