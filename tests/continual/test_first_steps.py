@@ -93,13 +93,13 @@ def test_the_users_module_and_random_numbers_are_left_alone():
 def test_every_task_starts_from_the_module_as_it_came():
     model = make()
     inputs, _ = clouds(0)
-    wanted = copy.deepcopy(model._learner.memory.target.module).eval()(inputs)
+    wanted = copy.deepcopy(model.state.learner.memory.target.module).eval()(inputs)
     for task in range(2):
-        model._learner.begin_task(task)
-        assert torch.equal(model._learner.outputs((inputs,), task), wanted)
+        model.state.learner.begin_task(task)
+        assert torch.equal(model.state.learner.outputs((inputs,), task), wanted)
         for _ in range(3):
-            model._learner.train_step(*_batch(), model_goal())
-        model._learner.end_task(None)
+            model.state.learner.train_step(*_batch(), model_goal())
+        model.state.learner.end_task(None)
 
 
 def _batch():
@@ -138,7 +138,7 @@ def test_data_of_every_kind_are_taken(kind):
 
 
 def test_a_forgotten_task_leaves_the_others_bit_for_bit_and_no_trace_in_the_file(learned, tmp_path):
-    before, embedding = answers(learned), learned._learner.memory.embeddings[0].detach().numpy().tobytes()
+    before, embedding = answers(learned), learned.state.learner.memory.embeddings[0].detach().numpy().tobytes()
     assert embedding in learned.save(tmp_path / "with").read_bytes()
     learned.forget("monday")
     assert_same({"tuesday": before["tuesday"]}, answers(learned))
