@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from mnemon.continual.data import Data, Inputs
-from mnemon.continual.kinds import IGNORED, Goal, Kind
+from mnemon.continual.data import Data, Inputs, collect
+from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
 from mnemon.continual.modules import said
 from mnemon.continual.remembered import UNKNOWN, in_words, signature
 from mnemon.continual.state import State
@@ -41,6 +42,21 @@ class Prediction:
     def known(self) -> Tensor:
         """Whether some task was sure of each input."""
         return torch.tensor([name != UNKNOWN for name in self.task])
+
+
+def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None) -> float:
+    """Return how good the model is on data of a task, which it is told or has to infer."""
+    place, goal = state.place(task), state.about(task).goal
+    if loss is not None:
+        if goal.kind is not Kind.OWN:
+            raise UsageError(f"Task '{task}' was learned with {goal.kind.value}: it takes no other loss.")
+        if not callable(loss):
+            raise UsageError(f"loss must be a function of outputs and targets, not {loss!r}.")
+        goal = replace(goal, own_loss=loss)
+    found = collect(data).to(state.device, state.floats)
+    goal_for(found.targets, goal.as_learned(task))  # refuses targets of another kind
+    found = replace(found, targets=goal.places(found.targets))
+    return inferred_score(state, found, place) if infer else score(state, found, place, goal, task)
 
 
 # A task that is told
@@ -126,6 +142,7 @@ def _check_classes_only(state: State) -> None:
 def _recognised(state: State, inputs: Inputs, each: Sequence[Prediction]) -> tuple[Tensor, Tensor]:
     """Return the task that each input is taken for, and whether it is likely to be of any."""
     if state.learner.densities is not None:
+        state.check_densities(inputs)
         scores = state.learner.likelihoods(inputs)
         return scores.argmax(1), state.learner.densities.known(scores)
     lowest, best = torch.stack([_entropy(answer.outputs) for answer in each]).min(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mnemon.continual.data import Data
+from mnemon.continual.data import Inputs
 from mnemon.continual.sizes import hypernet_for
 from mnemon.errors import UsageError
 from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
@@ -24,19 +24,18 @@ def densities_for(n_inputs: int, compression: float | None, beta: float, lr: flo
     return LikelihoodInference(config, n_inputs, 1, OptimizerConfig(lr=lr), from_own=True)
 
 
-def n_inputs_of(data: Data, known: int | None) -> int:
-    """Return how many numbers an input has; refuse inputs of which there is no density.
+def check_inputs(inputs: Inputs, known: int | None) -> None:
+    """Refuse inputs of which there is no density.
 
-    Of several inputs the first counts. `known` are the numbers of an input of earlier tasks, if there were any.
+    Of several inputs of a module the first counts. `known` are the numbers of an input of earlier tasks, if any.
     """
-    (inputs, *_), _ = data.batch(slice(None))
-    if not inputs.is_floating_point():
-        kind = str(inputs.dtype).removeprefix("torch.")
+    first = inputs[0]
+    if not first.is_floating_point():
+        kind = str(first.dtype).removeprefix("torch.")
         raise UsageError(f"recognise='density' needs inputs of floats or bytes, not {kind}.")
-    pixels_of(inputs)  # refuses what does not lie between 0 and 1
-    n_inputs = inputs[0].numel()
+    pixels_of(first)  # refuses what does not lie between 0 and 1
+    n_inputs = first[0].numel()
     if known not in (None, n_inputs):
         raise UsageError(
             f"recognise='density' needs inputs of one size: these have {n_inputs} numbers, and not {known}."
         )
-    return n_inputs

@@ -74,7 +74,7 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
             state.learner.restore(checkpoint.to_device(tensors, state.device), len(facts["tasks"]), learning=False)
         state.tasks = [_task(entry) for entry in facts["tasks"]]
         state.n_learned = int(facts["n_learned"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: its header holds no model ({error}).") from error
     return model
 
@@ -145,6 +145,12 @@ def _check_weights(state: State, facts: dict[str, Any], path: Path) -> None:
             had, has = ("free", "frozen") if name in given else ("frozen", "free")
             raise CheckpointError(
                 f"{path} was made with '{name}' {had}, and it is {has} in this module: set requires_grad as before."
+            )
+    for name, before in zip(own, given, strict=True):
+        if name != before:
+            raise CheckpointError(
+                f"{path} is of a module with its parameters in another order: '{before}' is there where '{name}' is "
+                "in this module."
             )
     now = _frozen(state)
     for name, checksum in facts["frozen"].items():

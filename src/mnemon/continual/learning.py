@@ -44,7 +44,7 @@ def learn(state: State, data: Any, task: str, options: Options) -> Remembered:
     """Learn a new task, or leave the model as it was."""
     state.check_new(task)
     found = found_in(state, data, options.loss, task)
-    plan = _plan(len(found.data), options)
+    plan = plan_for(len(found.data), options)
     with state.all_or_nothing():
         tested = _check(state, found, task, plan, options.validation)
         state.seed(state.n_learned, 0)
@@ -55,8 +55,9 @@ def learn(state: State, data: Any, task: str, options: Options) -> Remembered:
 def relearn(state: State, data: Any, task: str, options: Options) -> Remembered:
     """Go on with a task that was learned, or leave the model as it was."""
     earlier = state.about(task)
-    found = found_in(state, data, options.loss, task, earlier.goal)
-    plan = _plan(len(found.data), options)
+    loss = earlier.goal.as_learned(task) if options.loss == "auto" else options.loss
+    found = found_in(state, data, loss, task, earlier.goal)
+    plan = plan_for(len(found.data), options)
     with state.all_or_nothing():
         tested = _check(state, found, task, plan, options.validation)
         state.seed(state.n_learned, 0)
@@ -102,44 +103,39 @@ def found_in(
     found = collect(data, what).to(state.device, state.floats)
     goal = goal_for(found.targets, loss)
     if earlier is None:
-        if goal.kind is Kind.CLASSES and len(goal.classes) < 2:
-            only = f"only class {goal.classes[0]}" if goal.classes else "no class"
-            raise UsageError(f"Task '{task}' has {only}: there is nothing to tell apart.")
+        if len(goal.classes) == 1:
+            raise UsageError(f"Task '{task}' has only class {goal.classes[0]}: there is nothing to tell apart.")
     elif goal.kind is not earlier.kind:
-        remedy = f"these are {goal.kind.value}"
-        if Kind.OWN in (goal.kind, earlier.kind):
-            remedy = "give it again" if earlier.kind is Kind.OWN else "leave out the loss"
-        raise UsageError(f"Task '{task}' was learned with {earlier.kind.in_words}: {remedy}.")
+        raise UsageError(f"Task '{task}' was learned with {earlier.kind.in_words}: leave out the loss.")
     elif new := sorted({*goal.classes} - {*earlier.classes}):
-        raise UsageError(
-            f"Task '{task}' has no class {', '.join(str(c) for c in new)}: give a new task the new classes."
-        )
+        remedy = ": give a new task the new classes" if what == "data" else f", which the {what} hold"
+        raise UsageError(f"Task '{task}' has no class {', '.join(str(c) for c in new)}{remedy}.")
     elif goal.kind is not Kind.OWN:
         goal = earlier
     return Found(replace(found, targets=goal.places(found.targets)), goal)
 
 
-def _check(state: State, found: Found, task: str, plan: _Plan, validation: Any) -> Data | None:
+def _check(state: State, found: Found, task: str, plan: Plan, validation: Any) -> Data | None:
     """See that the module can learn from the data; return the validation data, if there are any."""
     check_fit(state, task, found, plan.batch_size)
     tested = None
     if validation is not None:
-        loss = found.goal.own_loss or found.goal.kind.value
-        tested = found_in(state, validation, loss, task, found.goal, "validation data")
+        tested = found_in(state, validation, found.goal.as_learned(task), task, found.goal, "validation data")
         check_fit(state, task, tested)
-    state.make_densities(found.data)
+    state.make_densities(found.data.batch(slice(None))[0])
     return tested.data if tested else None
 
 
 def check_fit(state: State, task: str, found: Found, batch_size: int | None = None) -> None:
     """Try the module on some examples, so that what does not fit is said in words."""
-    found.goal.check(tried(state, task, found.data, batch_size), found.data.targets[:2], task)
+    outputs = tried(state, f"task '{task}'", found.data, batch_size)
+    found.goal.check(outputs, found.data.targets[:2], task)
     if not state.tasks:
-        inputs, _ = found.data.batch(slice(2))
+        inputs, _ = found.data.batch(slice(16))  # the first ones may be blank
         check_functional(state.learner.memory.target, inputs, lambda: state.seed(0, 0))
 
 
-def tried(state: State, task: str, data: Data, batch_size: int | None = None) -> Any:
+def tried(state: State, whose: str, data: Data, batch_size: int | None = None) -> Any:
     """Return what the module says of two examples; with a size, see that it can learn from batches, too."""
     inputs, _ = data.batch(slice(2))
     try:
@@ -148,7 +144,7 @@ def tried(state: State, task: str, data: Data, batch_size: int | None = None) ->
             state.learner.start(data.batch(slice(batch_size))[0], training=True)
     except Exception as error:
         raise UsageError(
-            f"The module cannot take the inputs of task '{task}' ({in_words(signature(inputs))}): {said(error)}"
+            f"The module cannot take the inputs of {whose} ({in_words(signature(inputs))}): {said(error)}"
         ) from error
     return outputs
 
@@ -157,13 +153,15 @@ def tried(state: State, task: str, data: Data, batch_size: int | None = None) ->
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
+    """How long to learn, and from how many examples at once."""
+
     steps: int
     batch_size: int
     quiet: bool
 
 
-def _plan(n: int, options: Options) -> _Plan:
+def plan_for(n: int, options: Options) -> Plan:
     """Return how long to learn from n examples; some hundred steps at least if nothing is wanted."""
     epochs, steps = options.epochs, options.steps
     if epochs is not None and steps is not None:
@@ -177,11 +175,11 @@ def _plan(n: int, options: Options) -> _Plan:
     if steps is None:
         per_epoch = n / batch_size
         steps = min(5000, max(600, round(30 * per_epoch))) if epochs is None else max(1, round(epochs * per_epoch))
-    return _Plan(int(steps), batch_size, options.quiet)
+    return Plan(int(steps), batch_size, options.quiet)
 
 
 def _train(
-    state: State, task: str, found: Found, tested: Data | None, plan: _Plan, earlier: Remembered | None = None
+    state: State, task: str, found: Found, tested: Data | None, plan: Plan, earlier: Remembered | None = None
 ) -> Remembered:
     data, serial = found.data, state.n_learned
     batches = Shuffled(data, state.settings.seed, "batches", serial)
@@ -201,8 +199,9 @@ def _train(
         raise TrainingError(
             f"The gradient of task '{task}' became infinite: try a smaller lr. The model is as it was before."
         )
-    before = earlier.n_examples if earlier else 0
-    return finish(state, task, found, plan.steps, serial, before + len(data), tested)
+    n_examples = len(data) + (earlier.n_examples if earlier else 0)
+    losses = earlier.losses if earlier else ()
+    return finish(state, task, found, plan.steps, serial, n_examples, tested, losses)
 
 
 @contextmanager

@@ -12,13 +12,12 @@ from torch import nn
 
 from mnemon.continual import learning
 from mnemon.continual.adapters import LoRA
-from mnemon.continual.answering import Prediction, inferred, inferred_score, score, told
-from mnemon.continual.data import collect, collect_inputs
-from mnemon.continual.kinds import Kind, Loss
+from mnemon.continual.answering import Prediction, evaluated, inferred, told
+from mnemon.continual.data import collect_inputs
+from mnemon.continual.kinds import Loss
 from mnemon.continual.modules import copied
 from mnemon.continual.remembered import Remembered
 from mnemon.continual.state import Settings, State
-from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
 
 if TYPE_CHECKING:
@@ -146,20 +145,7 @@ class ContinualModel:
         With infer=True the model is not told the task, and a wrong one is a wrong answer. A loss of one's own is not
         kept in a file: it has to be given again after loading.
         """
-        state, place, goal = self.state, self.state.place(task), self.about(task).goal
-        if goal.kind is Kind.OWN:
-            goal = replace(goal, own_loss=loss or goal.own_loss)
-            if goal.own_loss is None:
-                raise UsageError(
-                    f"Task '{task}' was learned with a loss of your own, which no file holds: give loss=."
-                )
-        elif loss is not None:
-            raise UsageError(f"Task '{task}' was learned with {goal.kind.value}: it takes no other loss.")
-        found = collect(data).to(self.device, state.floats)
-        if goal.kind is Kind.CLASSES and found.targets.dtype != torch.long:
-            raise UsageError(f"Classes must be whole numbers, not {found.targets.dtype}.")
-        found = replace(found, targets=goal.places(found.targets))
-        return inferred_score(state, found, place) if infer else score(state, found, place, goal, task)
+        return evaluated(self.state, data, task, infer, loss)
 
     # The tasks
 
@@ -221,7 +207,7 @@ class ContinualModel:
         return mnemon.export(self, task, path, example)
 
     def __repr__(self) -> str:
-        memory = self.state.learner.memory
+        memory, densities = self.state.learner.memory, self.state.learner.densities
         whole = sum(p.numel() for p in memory.target.module.parameters())
         size, shared = memory.target.size, memory.hypernet.count()
         part = "all" if size == whole else f"{size:,}"
@@ -230,6 +216,10 @@ class ContinualModel:
             f"ContinualModel of {name} with {whole:,} weights, {part} of them generated",
             f"  hypernetwork {shared:,} parameters (compression {shared / size:.3f}), {per_task:,} numbers per task",
         ]
+        if densities is not None:
+            lines.append(
+                f"  densities {densities.count():,} parameters, {densities.numel_per_task:,} numbers per task"
+            )
         for t in self.state.tasks:
             unit = " %" if t.goal.kind.higher_is_better else ""
             lines.append(f"  {t.name}: {t.goal.kind.value}, {t.n_examples:,} examples, score {t.score:.4g}{unit}")

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from mnemon.continual.adapters import LoRA
-from mnemon.continual.data import Data
-from mnemon.continual.densities import densities_for, n_inputs_of
+from mnemon.continual.data import Inputs
+from mnemon.continual.densities import check_inputs, densities_for
 from mnemon.continual.learner import ModuleLearner
 from mnemon.continual.modules import float_type, form_of, listed, prepared
 from mnemon.continual.remembered import UNKNOWN, Remembered
@@ -132,16 +132,27 @@ class State:
         self.learner.arrange([t for t in range(len(self.tasks)) if t != place])
         del self.tasks[place]
 
+    def drop_unfinished(self) -> None:
+        """Drop a task that was begun and not put away."""
+        self.learner.give_up()
+        self.learner.arrange(range(len(self.tasks)))
+
     # What learning needs
 
     def seed(self, serial: int, moment: int) -> None:
         """Set torch's random numbers for a moment in the learning of a task."""
         seed_all((derive(self.settings.seed, "step", serial, 0) + moment) % 2**63, self.device)
 
-    def make_densities(self, data: Data) -> None:
-        """See that there is room for the density of these data, if tasks are recognised so."""
+    def make_densities(self, inputs: Inputs) -> None:
+        """See that there is room for the density of such inputs, if tasks are recognised so."""
+        self.check_densities(inputs)
         if self.settings.recognise == "density":
-            self.make_densities_for(n_inputs_of(data, self.n_inputs))
+            self.make_densities_for(inputs[0][0].numel())
+
+    def check_densities(self, inputs: Inputs) -> None:
+        """Refuse inputs of which there is no density, if tasks are recognised so."""
+        if self.settings.recognise == "density":
+            check_inputs(inputs, self.n_inputs)
 
     def make_densities_for(self, n_inputs: int) -> None:
         """Make room for densities of inputs of so many numbers, if there is none yet."""

@@ -8,6 +8,7 @@ of an earlier task does as well as it used to, the stream has come back to that 
 from __future__ import annotations
 
 import math
+import numbers
 import statistics
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -79,7 +80,7 @@ class StreamLearner:
 
     def __init__(self, state: State, name: str, steps: int, recent: int, patience: int, loss: str | Loss):
         for what, value in (("steps", steps), ("recent", recent), ("patience", patience)):
-            if not isinstance(value, int) or value < 1:
+            if not isinstance(value, numbers.Integral) or value < 1:
                 raise UsageError(f"{what} must be a whole number of at least 1, not {value!r}.")
         if not isinstance(name, str) or not name.strip():
             raise UsageError(f"The name of new tasks must be some text, not {name!r}.")
@@ -91,6 +92,8 @@ class StreamLearner:
         self.floor = FLOOR
         self.form: Signature = ()
         """Shapes and types of what a batch holds."""
+        self.smallest: float = math.inf
+        """Examples in the smallest batch that the module was seen to learn from."""
         self.goal: Goal | None = None
         self.present: str | None = None
         self.switches: list[Switch] = []
@@ -98,6 +101,8 @@ class StreamLearner:
 
     def run(self, batches: Iterable[Any]) -> list[Switch]:
         """Learn from all batches; what was learned is kept even if the stream breaks off."""
+        if not isinstance(batches, Iterable):
+            raise UsageError(f"A stream must be batches one after another, not {type(batches).__name__}.")
         try:
             for batch in batches:  # outside of our own random numbers: those of the stream are the user's
                 with own_random_numbers(0):
@@ -106,7 +111,11 @@ class StreamLearner:
                 self._settle()
         finally:
             with own_random_numbers(0):
-                self._close()
+                try:
+                    self._close()
+                except BaseException:
+                    self.state.drop_unfinished()
+                    raise
         if not self.n_batches:
             raise UsageError("The stream is empty.")
         return self.switches
@@ -127,6 +136,10 @@ class StreamLearner:
             )
         if self.goal.kind is Kind.CLASSES:
             self._check_classes(data.targets, len(self.goal.classes), what)
+        self.state.check_densities(data.batch(slice(None))[0])
+        if len(data) < self.smallest:
+            tried(self.state, what, data, len(data))
+            self.smallest = len(data)
         self.n_batches += 1
         return data
 
@@ -140,7 +153,7 @@ class StreamLearner:
         goal, task = goal_for(data.targets, self.loss), self._free_name()
         if goal.kind is Kind.CLASSES:
             # Classes are places among the outputs: which of them a task has is not known beforehand.
-            outputs = tried(self.state, task, data)
+            outputs = tried(self.state, "batch 0", data)
             goal = Goal(Kind.CLASSES, tuple(range(outputs.shape[-1] if isinstance(outputs, Tensor) else 0)))
         check_fit(self.state, task, Found(data, goal), len(data))
         return goal
@@ -162,7 +175,6 @@ class StreamLearner:
             if not self.levels[self.present].is_surprised(loss):
                 self._settle()
                 self.levels[self.present].add(loss)
-                self.recent.append(data)
                 self._learn([data])
                 return
         self.waiting.append(data)
@@ -171,10 +183,11 @@ class StreamLearner:
 
     def _settle(self) -> None:
         """Learn from batches that were surprising, but not followed by more such: they were chance."""
-        if self.waiting and self.present is None:
+        if not self.waiting:
+            return
+        if self.present is None:
             self._switch()
         waiting, self.waiting = self.waiting, []
-        self.recent.extend(waiting)
         self._learn(waiting)
 
     def _switch(self) -> None:
@@ -184,8 +197,13 @@ class StreamLearner:
         fitting = [name for name in losses if self.levels[name].explains(losses[name])]
         best = min(fitting, key=lambda name: sum(losses[name]), default=None)
         self._close()
-        self._open(best, waiting)
-        self._learn(waiting)
+        try:
+            with self.state.all_or_nothing():
+                self._open(best, waiting)
+                self._learn(waiting)
+        except BaseException:
+            self.present = None  # the task was opened in vain, and is as it was before
+            raise
 
     def _loss(self, data: Data, name: str) -> float:
         """Return the loss of a task's network on a batch."""
@@ -200,20 +218,18 @@ class StreamLearner:
     def _open(self, known: str | None, waiting: Sequence[Data]) -> None:
         """Go on with a task that is known, or with a new one."""
         state = self.state
-        with state.all_or_nothing():
-            self._serial, self.n_steps, self.n_examples = state.n_learned, 0, 0
-            state.seed(self._serial, 0)
-            name = self._free_name() if known is None else known
-            if known is None:
-                state.make_densities(_joined(waiting))
-                state.learner.begin_task(len(state.tasks))
-                self.levels[name] = Level(self.floor)
-            else:
-                self.n_examples = state.about(known).n_examples
-                begin_again(state, known)
-            self.switches.append(Switch(self.n_batches - len(waiting), name, known is None))
-            self.recent.extend(waiting)
-            self.present = name
+        self._serial, self.n_steps, self.n_examples = state.n_learned, 0, 0
+        state.seed(self._serial, 0)
+        name = self._free_name() if known is None else known
+        if known is None:
+            state.make_densities(_joined(waiting).batch(slice(None))[0])
+            state.learner.begin_task(len(state.tasks))
+            self.levels[name] = Level(self.floor)
+        else:
+            self.n_examples = state.about(known).n_examples
+            begin_again(state, known)
+        self.switches.append(Switch(self.n_batches - len(waiting), name, known is None))
+        self.present = name
 
     def _free_name(self) -> str:
         number = 1
@@ -221,18 +237,19 @@ class StreamLearner:
             number += 1
         return f"{self.name} {number}"
 
-    def _learn(self, batches: Iterable[Data]) -> None:
-        """Take some steps on each batch and on recent ones."""
+    def _learn(self, batches: Sequence[Data]) -> None:
+        """Take some steps on each batch and on recent ones; if that fails, none is learned."""
         assert self.goal is not None
-        learner = self.state.learner
-        for data in batches:
-            kept = learner.kept()
-            try:
+        kept, recent = self.state.learner.kept(), list(self.recent)
+        self.recent.extend(batches)
+        try:
+            for data in batches:
                 self._take_steps(data, self.goal)
-            except TrainingError:
-                learner.put_back(kept)
-                raise
-            self.n_examples += len(data)
+        except BaseException:
+            self.state.learner.put_back(kept)
+            self.recent = deque(recent, self.recent.maxlen)
+            raise
+        self.n_examples += sum(len(data) for data in batches)
 
     def _take_steps(self, data: Data, goal: Goal) -> None:
         for _ in range(self.steps):
