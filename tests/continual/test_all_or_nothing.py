@@ -1,4 +1,4 @@
-"""A learning that fails or is stopped leaves the model as it was: its answers, its tasks, and what it learns later."""
+"""A learning that fails or is stopped leaves the model as it was, in its answers and in all that it learns later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model in one file: taken up in another process it learns on as if nothing had been; what does not fit is named."""
+"""A model in one file: taken up in another process it learns on as before, and what does not fit is named."""
 
 from __future__ import annotations
 

@@ -105,9 +105,9 @@ def inferred(state: State, inputs: Inputs) -> Prediction:
     each = [told(state, inputs, place) for place in range(len(state.tasks))]
     best, sure = _recognised(state, inputs, each)
     names = [state.names[i] if known else UNKNOWN for i, known in zip(best.tolist(), sure.tolist(), strict=True)]
-    rows = torch.arange(len(best), device=best.device)
-    label = torch.stack([answer.label for answer in each])[best, rows]
-    confidence = torch.stack([answer.confidence for answer in each])[best, rows]
+    place = (best.to(state.device), torch.arange(len(best), device=state.device))
+    label = torch.stack([answer.label for answer in each])[place]
+    confidence = torch.stack([answer.confidence for answer in each])[place]
     return Prediction(names, label, confidence, None)
 
 
@@ -146,12 +146,15 @@ def _recognised(state: State, inputs: Inputs, each: Sequence[Prediction]) -> tup
         scores = state.learner.likelihoods(inputs)
         return scores.argmax(1), state.learner.densities.known(scores)
     lowest, best = torch.stack([_entropy(answer.outputs) for answer in each]).min(0)
-    ceilings = torch.tensor([task.ceiling for task in state.tasks], device=best.device)
+    ceilings = torch.tensor([task.ceiling for task in state.tasks], dtype=lowest.dtype)
     return best, lowest <= ceilings[best]
 
 
 def _entropy(outputs: Tensor | None) -> Tensor:
-    """Return the entropy of each answer, relative to that of a guess; of a sequence, the mean over its steps."""
+    """Return the entropy of each answer, relative to that of a guess; of a sequence, the mean over its steps.
+
+    In float64, on the CPU: in float32 those of networks that are very sure would all be 0.
+    """
     assert outputs is not None
-    found = entropy(outputs.float().flatten(0, -2)) / math.log(outputs.shape[-1])
+    found = entropy(outputs.cpu().double().flatten(0, -2)) / math.log(outputs.shape[-1])
     return found.view(len(outputs), -1).mean(1)
