@@ -1,6 +1,6 @@
 """A stream of batches that nobody has cut into tasks: changes are noticed, and what comes back is recognised.
 
-(Most of the time: with some seeds a change is missed.)
+(Most of the time: with some seeds a change is missed, or seen where there is none.)
 """
 
 from collections.abc import Iterator

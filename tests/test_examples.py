@@ -47,9 +47,14 @@ def check_pretrained_lora(text: str) -> None:
 
 
 def check_stream_without_boundaries(text: str) -> None:
-    # Whether later changes are noticed as well is up to chance.
-    assert text.startswith("from batch 0: new, task 1  (plain)\nfrom batch 20: new, task 2  (negative)\n")
-    assert numbers(text, r"plain: ([\d.]+) % at the end", 1)[0] >= 85
+    found = re.findall(r"from batch (\d+): (new,|back to) (task \d)  \((.*)\)", text)
+    assert [int(batch) for batch, *_ in found] == [0, 20, 40, 60, 80]  # every change, and no other
+    task_of: dict[str, str] = {}
+    for _, verb, task, view in found:
+        assert (verb == "new,") == (view not in task_of)
+        assert task_of.setdefault(view, task) == task
+    assert len(set(task_of.values())) == 3
+    assert min(numbers(text, r"([\d.]+) % at the end", 3)) >= 85
 
 
 CHECKS: dict[str, Callable[[str], None]] = {

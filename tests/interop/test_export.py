@@ -188,11 +188,11 @@ def test_adapters_are_added_to_their_layers(ending, tmp_path):
 
 def test_the_model_exports_and_is_left_alone(tmp_path):
     model = learned(perceptron(), torch.randn(12, 4), adapters=mnemon.LoRA())
-    before = {name: tensor.clone() for name, tensor in model._learner.tensors().items()}
+    before = {name: tensor.clone() for name, tensor in model.state.learner.tensors().items()}
     wanted, drawn = model.network("monday").state_dict(), torch.random.get_rng_state()
     assert model.export("monday", tmp_path / "new" / "network.pt2") == tmp_path / "new" / "network.pt2"
     assert torch.equal(torch.random.get_rng_state(), drawn)
-    torch.testing.assert_close(model._learner.tensors(), before, rtol=0, atol=0)
+    torch.testing.assert_close(model.state.learner.tensors(), before, rtol=0, atol=0)
     torch.testing.assert_close(model.network("monday").state_dict(), wanted, rtol=0, atol=0)
 
 

@@ -21,13 +21,15 @@ class LoRA:
     """Which linear layers get an adapter, and how large it is."""
 
     layers: str = "*"
-    """Pattern over the names of linear layers."""
+    """Pattern over the names of linear layers, such as '*' or 'encoder.*.linear1'."""
     rank: int = 4
     """Rank of what an adapter adds to a layer's matrix."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.layers, str):
+            raise UsageError(f"The layers of LoRA must be a pattern over their names, not {self.layers!r}.")
         if not isinstance(self.rank, int) or self.rank < 1:
-            raise UsageError(f"The rank of an adapter must be a whole number of at least 1, not {self.rank}.")
+            raise UsageError(f"The rank of an adapter must be a whole number of at least 1, not {self.rank!r}.")
 
 
 class AdaptedLinear(nn.Module):

@@ -170,6 +170,8 @@ def _tensor(values: Any, what: str) -> Tensor:
         tensor = torch.as_tensor(values).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         raise UsageError(f"{what} must be tensors or arrays of numbers: {_reason(error)}.") from error
+    if tensor.layout != torch.strided:
+        raise UsageError(f"{what} must be dense, not {str(tensor.layout).removeprefix('torch.')}.")
     if tensor.is_complex():
         raise UsageError(f"{what} must be real numbers, not {str(tensor.dtype).removeprefix('torch.')}.")
     if tensor.ndim == 0:

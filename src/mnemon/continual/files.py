@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from mnemon.config import build
 from mnemon.continual.adapters import LoRA
 from mnemon.continual.kinds import Goal, Kind
-from mnemon.continual.model import ContinualModel, Remembered
+from mnemon.continual.model import ContinualModel
 from mnemon.continual.modules import check, form_of
+from mnemon.continual.remembered import Remembered
+from mnemon.continual.state import State
 from mnemon.errors import CheckpointError
 from mnemon.hypernet import HypernetConfig
 from mnemon.seeding import own_random_numbers
@@ -26,20 +28,20 @@ SUFFIX = ".mnemon"
 
 def save(model: ContinualModel, path: str | Path) -> Path:
     """Write a model to a file, whole or not at all; return its path."""
-    path = _file(path)
+    path, state = _file(path), model.state
     facts = {
         "format": FORMAT,
-        "settings": _plain(asdict(model._settings)),
-        "tasks": [_task_facts(task) for task in model._tasks],
-        "n_learned": model._n_learned,
-        "n_inputs": model._n_inputs,
-        "module": _plain(model._form),
-        "generated": [slot.name for slot in model._learner.memory.target.slots],
-        "frozen": _frozen(model),
+        "settings": _plain(asdict(state.settings)),
+        "tasks": [_task_facts(task) for task in state.tasks],
+        "n_learned": state.n_learned,
+        "n_inputs": state.n_inputs,
+        "module": _plain(state.form),
+        "generated": [slot.name for slot in state.learner.memory.target.slots],
+        "frozen": _frozen(state),
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write(path, model._learner.tensors(), facts)
+        checkpoint.write(path, state.learner.tensors(), facts)
     except OSError as error:
         raise CheckpointError(
             f"Could not save the model as {path}: {error}. An earlier file is as it was."
@@ -64,14 +66,15 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
     try:
         _check_form(module, facts["module"], path)
         model = ContinualModel(module, **_settings(facts["settings"]))
-        _check_weights(model, facts, path)
+        state = model.state
+        _check_weights(state, facts, path)
         if facts["n_inputs"] is not None:
-            model._make_densities_for(facts["n_inputs"])
+            state.make_densities_for(facts["n_inputs"])
         with own_random_numbers(0):
-            model._learner.restore(checkpoint.to_device(tensors, model.device), len(facts["tasks"]), learning=False)
-        model._tasks = [_task(entry) for entry in facts["tasks"]]
-        model._n_learned = int(facts["n_learned"])
-    except (KeyError, TypeError, ValueError) as error:
+            state.learner.restore(checkpoint.to_device(tensors, state.device), len(facts["tasks"]), learning=False)
+        state.tasks = [_task(entry) for entry in facts["tasks"]]
+        state.n_learned = int(facts["n_learned"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: its header holds no model ({error}).") from error
     return model
 
@@ -113,9 +116,9 @@ def _task(facts: dict[str, Any]) -> Remembered:
     return Remembered(**facts, goal=goal, inputs=inputs, ceiling=ceiling, losses=losses)
 
 
-def _frozen(model: ContinualModel) -> dict[str, int]:
+def _frozen(state: State) -> dict[str, int]:
     """Return a checksum of every tensor of the module that is used as it came."""
-    target = model._learner.memory.target
+    target = state.learner.memory.target
     generated = {slot.name for slot in target.slots}
     tensors = {**dict(target.module.named_parameters()), **dict(target.module.named_buffers())}
     return {name: _sum(tensor) for name, tensor in tensors.items() if name not in generated}
@@ -134,16 +137,22 @@ def _check_form(module: nn.Module, given: dict[str, Any], path: Path) -> None:
             raise CheckpointError(f"{path} is of another module: '{name}' is {had} there and {has} in this module.")
 
 
-def _check_weights(model: ContinualModel, facts: dict[str, Any], path: Path) -> None:
+def _check_weights(state: State, facts: dict[str, Any], path: Path) -> None:
     """Refuse a module of which something else is frozen, or the frozen part has other values."""
-    own, given = [slot.name for slot in model._learner.memory.target.slots], facts["generated"]
+    own, given = [slot.name for slot in state.learner.memory.target.slots], facts["generated"]
     for name in [*given, *own]:
         if (name in own) != (name in given):
             had, has = ("free", "frozen") if name in given else ("frozen", "free")
             raise CheckpointError(
                 f"{path} was made with '{name}' {had}, and it is {has} in this module: set requires_grad as before."
             )
-    now = _frozen(model)
+    for name, before in zip(own, given, strict=True):
+        if name != before:
+            raise CheckpointError(
+                f"{path} is of a module with its parameters in another order: '{before}' is there where '{name}' is "
+                "in this module."
+            )
+    now = _frozen(state)
     for name, checksum in facts["frozen"].items():
         if now.get(name) != checksum:
             raise CheckpointError(

@@ -60,13 +60,21 @@ class Goal:
         if self.kind is not Kind.CLASSES:
             return targets
         known = torch.tensor(self.classes, device=targets.device)
-        place = torch.searchsorted(known, targets).clamp(max=len(known) - 1)
+        place = torch.searchsorted(known, targets.contiguous()).clamp(max=len(known) - 1)
         place = torch.where(known[place] == targets, place, -1)
         return torch.where(targets == IGNORED, IGNORED, place)
 
     def labels(self, places: Tensor) -> Tensor:
         """Return places among the outputs as the user's labels."""
         return torch.tensor(self.classes, device=places.device)[places]
+
+    def as_learned(self, task: str) -> str | Loss:
+        """Return what has to be said of the loss to ask the same again."""
+        if self.kind is not Kind.OWN:
+            return self.kind.value
+        if self.own_loss is None:
+            raise UsageError(f"Task '{task}' was learned with a loss of your own, which no file holds: give loss=.")
+        return self.own_loss
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a batch; targets are places."""
@@ -76,6 +84,8 @@ class Goal:
             return self.own_loss(outputs, targets)
         outputs = _wide(outputs)
         if self.kind is Kind.CLASSES:
+            if bool((targets == IGNORED).all()):  # a mean over nothing would be NaN
+                return 0 * outputs.sum()
             return F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), ignore_index=IGNORED)
         if self.kind is Kind.LABELS:
             return F.binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype))
@@ -146,8 +156,11 @@ def goal_for(targets: Tensor, loss: str | Loss) -> Goal:
     kind = choose("loss", loss, {"auto": guess, **LOSSES})
     if kind is Kind.CLASSES:
         if guess is not Kind.CLASSES:
-            raise UsageError(f"Classes must be whole numbers, not {targets.dtype}.")
-        return Goal(kind, tuple(targets[targets != IGNORED].unique().tolist()))
+            raise UsageError(f"Classes must be whole numbers, not {str(targets.dtype).removeprefix('torch.')}.")
+        classes = tuple(targets[targets != IGNORED].unique().tolist())
+        if not classes:
+            raise UsageError(f"There is no class: all targets are {IGNORED}, which does not count.")
+        return Goal(kind, classes)
     if kind is Kind.LABELS and not bool(((targets == 0) | (targets == 1)).all()):
         raise UsageError("Labels must be 0 or 1 (or truth values).")
     return Goal(kind)

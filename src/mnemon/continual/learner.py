@@ -66,7 +66,8 @@ class ModuleLearner(Whole):
         """Return the outputs of the module as it came: every task starts from it."""
         target = self.memory.target.train(training)
         inputs = tuple(part.clone() for part in inputs)
-        return target(target.own_weights(), *inputs, buffers=target.fresh_buffers())
+        # Not the target's own weights: after loading, the module that was given may have other ones.
+        return target(self.memory.own, *inputs, buffers=target.fresh_buffers())
 
     @torch.no_grad()
     def outputs(self, inputs: Inputs, task_id: int) -> Tensor:

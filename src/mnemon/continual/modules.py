@@ -39,6 +39,8 @@ def check(module: Any) -> None:
     lazy = (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)
     if any(isinstance(tensor, lazy) for tensor in (*module.parameters(), *module.buffers())):
         raise UsageError("The module has lazy parameters: run it once on an example before.")
+    if any(parameter.is_meta for parameter in module.parameters()):
+        raise UsageError("The module has no values yet (it is on the device 'meta'): load its weights before.")
 
 
 def copied(module: nn.Module) -> nn.Module:
@@ -50,7 +52,8 @@ def copied(module: nn.Module) -> nn.Module:
 
 
 def _generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
-    parameters = {name: parameter for name, parameter in module.named_parameters() if parameter.numel()}
+    # A tied parameter has several names, any of which may be meant; it is generated under the first.
+    parameters = {name: p for name, p in module.named_parameters(remove_duplicate=False) if p.numel()}
     if not parameters:
         raise UsageError(f"{type(module).__name__} has no parameters: there is nothing to learn.")
     for pattern in patterns or ("",):
@@ -59,7 +62,8 @@ def _generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
                 f"No parameter of {type(module).__name__} is called like '{pattern}'.{suggest(pattern, parameters)} "
                 f"It has: {listed(parameters)}."
             )
-    names = [name for name in parameters if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    meant = {id(p) for name, p in parameters.items() if any(fnmatch.fnmatchcase(name, each) for each in patterns)}
+    names = [name for name, parameter in module.named_parameters() if id(parameter) in meant]
     free = [name for name in names if parameters[name].requires_grad]
     if not free:
         raise UsageError("All parameters that could be generated are frozen (requires_grad is False).")

@@ -17,15 +17,13 @@ ROWS = 33
 
 
 def hypernet_for(n_weights: int, compression: float | None = None) -> HypernetConfig:
-    """Return the settings of a hypernetwork with about compression times as many parameters as it generates.
+    """Return the settings of a hypernetwork with at most compression times as many parameters as it generates.
 
-    If nothing is wanted it has as many as it generates, and three thousand more. It cannot have more than about 33
-    for each weight.
+    It uses nearly all of them, but never more than about 33 for each weight. If nothing is wanted it has as many as
+    it generates, and three thousand more.
     """
     if compression is None:
         return _config(WIDTHS[0], -(-n_weights // ROWS))
-    if not 0 < compression < math.inf:
-        raise UsageError(f"compression must be a finite number above 0, not {compression}.")
     for width in WIDTHS:
         if chunk := _chunk(width, n_weights, compression * n_weights):
             return _config(width, chunk)
@@ -59,12 +57,21 @@ def _chunk(width: int, n_weights: int, budget: float) -> int | None:
     if free <= 0 or inner < 0:
         return None
     chunk = min(n_weights, int((free + math.sqrt(inner)) / (2 * per_weight)))
-    return chunk if chunk >= _least_chunk(width, n_weights) else None
+    while chunk >= _least_chunk(width, n_weights):
+        if _count(width, chunk, n_weights) <= budget:
+            return chunk
+        chunk -= 1  # the last row counts as a whole one, too
+    return None
 
 
 def _least_chunk(width: int, n_weights: int) -> int:
     """Return the smallest chunk that is of use: the fewer weights share a row, the more rows there are."""
     return min(2 * width, n_weights)
+
+
+def _count(width: int, chunk: int, n_weights: int) -> int:
+    """Return the parameters of a hypernetwork."""
+    return _features(width) + -(-n_weights // chunk) * _chunk_embedding(width) + (width + 1) * chunk
 
 
 def _features(width: int) -> int:
@@ -76,8 +83,8 @@ def _least(n_weights: int) -> int:
     width = WIDTHS[-1]
     best = math.sqrt(n_weights * _chunk_embedding(width) / (width + 1))
     chunk = min(n_weights, max(_least_chunk(width, n_weights), math.ceil(best)))
-    rows = math.ceil(n_weights * _chunk_embedding(width) / chunk)
-    return _features(width) + rows + (width + 1) * (chunk + 1)
+    # And a little more: the quadratic equation counts parts of rows.
+    return _count(width, chunk, n_weights) + width + 1
 
 
 def _rounded_up(number: float) -> float:

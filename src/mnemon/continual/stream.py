@@ -8,6 +8,7 @@ of an earlier task does as well as it used to, the stream has come back to that 
 from __future__ import annotations
 
 import math
+import numbers
 import statistics
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,9 @@ from torch import Tensor
 
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
-from mnemon.continual.model import ContinualModel, Found, Signature, in_words, signature
+from mnemon.continual.learning import Found, begin_again, check_fit, finish, tried
+from mnemon.continual.remembered import Signature, in_words, signature
+from mnemon.continual.state import State
 from mnemon.errors import TrainingError, UsageError
 from mnemon.seeding import own_random_numbers
 
@@ -75,13 +78,13 @@ class Level:
 class StreamLearner:
     """Learns batch after batch, and opens and changes tasks by itself."""
 
-    def __init__(self, model: ContinualModel, name: str, steps: int, recent: int, patience: int, loss: str | Loss):
+    def __init__(self, state: State, name: str, steps: int, recent: int, patience: int, loss: str | Loss):
         for what, value in (("steps", steps), ("recent", recent), ("patience", patience)):
-            if not isinstance(value, int) or value < 1:
+            if not isinstance(value, numbers.Integral) or value < 1:
                 raise UsageError(f"{what} must be a whole number of at least 1, not {value!r}.")
         if not isinstance(name, str) or not name.strip():
             raise UsageError(f"The name of new tasks must be some text, not {name!r}.")
-        self.model, self.name, self.steps, self.patience, self.loss = model, name, steps, patience, loss
+        self.state, self.name, self.steps, self.patience, self.loss = state, name, steps, patience, loss
         self.recent: deque[Data] = deque(maxlen=recent)
         self.waiting: list[Data] = []
         """Batches that were surprising, until it is clear what they are of."""
@@ -89,6 +92,8 @@ class StreamLearner:
         self.floor = FLOOR
         self.form: Signature = ()
         """Shapes and types of what a batch holds."""
+        self.smallest: float = math.inf
+        """Examples in the smallest batch that the module was seen to learn from."""
         self.goal: Goal | None = None
         self.present: str | None = None
         self.switches: list[Switch] = []
@@ -96,6 +101,8 @@ class StreamLearner:
 
     def run(self, batches: Iterable[Any]) -> list[Switch]:
         """Learn from all batches; what was learned is kept even if the stream breaks off."""
+        if not isinstance(batches, Iterable):
+            raise UsageError(f"A stream must be batches one after another, not {type(batches).__name__}.")
         try:
             for batch in batches:  # outside of our own random numbers: those of the stream are the user's
                 with own_random_numbers(0):
@@ -104,7 +111,11 @@ class StreamLearner:
                 self._settle()
         finally:
             with own_random_numbers(0):
-                self._close()
+                try:
+                    self._close()
+                except BaseException:
+                    self.state.drop_unfinished()
+                    raise
         if not self.n_batches:
             raise UsageError("The stream is empty.")
         return self.switches
@@ -113,7 +124,7 @@ class StreamLearner:
 
     def _checked(self, batch: Any) -> Data:
         what = f"batch {self.n_batches}"
-        data = collect(batch, what).to(self.model.device, self.model._floats)
+        data = collect(batch, what).to(self.state.device, self.state.floats)
         form = (*signature(data.inputs), *signature((data.targets,)))
         if self.goal is None:
             self.form, self.goal = form, self._goal(data)
@@ -125,6 +136,10 @@ class StreamLearner:
             )
         if self.goal.kind is Kind.CLASSES:
             self._check_classes(data.targets, len(self.goal.classes), what)
+        self.state.check_densities(data.batch(slice(None))[0])
+        if len(data) < self.smallest:
+            tried(self.state, what, data, len(data))
+            self.smallest = len(data)
         self.n_batches += 1
         return data
 
@@ -138,17 +153,17 @@ class StreamLearner:
         goal, task = goal_for(data.targets, self.loss), self._free_name()
         if goal.kind is Kind.CLASSES:
             # Classes are places among the outputs: which of them a task has is not known beforehand.
-            outputs = self.model._tried(task, data)
+            outputs = tried(self.state, "batch 0", data)
             goal = Goal(Kind.CLASSES, tuple(range(outputs.shape[-1] if isinstance(outputs, Tensor) else 0)))
-        self.model._check_fit(task, Found(data, goal), len(data))
+        check_fit(self.state, task, Found(data, goal), len(data))
         return goal
 
     def _know_again(self, data: Data, goal: Goal) -> None:
         """Take up the tasks of earlier streams that ask the same."""
         if not goal.kind.higher_is_better:
             inputs, targets = data.batch(slice(None))
-            self.floor = FLOOR * abs(float(goal.loss(self.model._learner.start(inputs, training=False), targets)))
-        for task in self.model._tasks:
+            self.floor = FLOOR * abs(float(goal.loss(self.state.learner.start(inputs, training=False), targets)))
+        for task in self.state.tasks:
             if task.losses and (task.goal.kind, task.goal.classes) == (goal.kind, goal.classes):
                 self.levels[task.name] = Level(self.floor, deque(task.losses, LATELY))
 
@@ -160,7 +175,6 @@ class StreamLearner:
             if not self.levels[self.present].is_surprised(loss):
                 self._settle()
                 self.levels[self.present].add(loss)
-                self.recent.append(data)
                 self._learn([data])
                 return
         self.waiting.append(data)
@@ -169,10 +183,11 @@ class StreamLearner:
 
     def _settle(self) -> None:
         """Learn from batches that were surprising, but not followed by more such: they were chance."""
-        if self.waiting and self.present is None:
+        if not self.waiting:
+            return
+        if self.present is None:
             self._switch()
         waiting, self.waiting = self.waiting, []
-        self.recent.extend(waiting)
         self._learn(waiting)
 
     def _switch(self) -> None:
@@ -182,71 +197,75 @@ class StreamLearner:
         fitting = [name for name in losses if self.levels[name].explains(losses[name])]
         best = min(fitting, key=lambda name: sum(losses[name]), default=None)
         self._close()
-        self._open(best, waiting)
-        self._learn(waiting)
+        try:
+            with self.state.all_or_nothing():
+                self._open(best, waiting)
+                self._learn(waiting)
+        except BaseException:
+            self.present = None  # the task was opened in vain, and is as it was before
+            raise
 
     def _loss(self, data: Data, name: str) -> float:
         """Return the loss of a task's network on a batch."""
         assert self.goal is not None
-        model = self.model
-        place = len(model._tasks) if name == self.present else model._place(name)
+        learner = self.state.learner
+        place = learner.n_tasks - 1 if name == self.present else self.state.place(name)
         inputs, targets = data.batch(slice(None))
-        return float(self.goal.loss(model._learner.outputs(inputs, place), targets))
+        return float(self.goal.loss(learner.outputs(inputs, place), targets))
 
     # The present task
 
     def _open(self, known: str | None, waiting: Sequence[Data]) -> None:
         """Go on with a task that is known, or with a new one."""
-        model = self.model
-        with model._all_or_nothing():
-            self._serial, self.n_steps, self.n_examples = model._n_learned, 0, 0
-            model._seed(self._serial, 0)
-            name = self._free_name() if known is None else known
-            if known is None:
-                model._make_densities(_joined(waiting))
-                model._learner.begin_task(len(model._tasks))
-                self.levels[name] = Level(self.floor)
-            else:
-                self.n_examples = model.about(known).n_examples
-                model._begin_again(known)
-            self.switches.append(Switch(self.n_batches - len(waiting), name, known is None))
-            self.recent.extend(waiting)
-            self.present = name
+        state = self.state
+        self._serial, self.n_steps, self.n_examples = state.n_learned, 0, 0
+        state.seed(self._serial, 0)
+        name = self._free_name() if known is None else known
+        if known is None:
+            state.make_densities(_joined(waiting).batch(slice(None))[0])
+            state.learner.begin_task(len(state.tasks))
+            self.levels[name] = Level(self.floor)
+        else:
+            self.n_examples = state.about(known).n_examples
+            begin_again(state, known)
+        self.switches.append(Switch(self.n_batches - len(waiting), name, known is None))
+        self.present = name
 
     def _free_name(self) -> str:
         number = 1
-        while f"{self.name} {number}" in self.model.tasks:
+        while f"{self.name} {number}" in self.state.names:
             number += 1
         return f"{self.name} {number}"
 
-    def _learn(self, batches: Iterable[Data]) -> None:
-        """Take some steps on each batch and on recent ones."""
+    def _learn(self, batches: Sequence[Data]) -> None:
+        """Take some steps on each batch and on recent ones; if that fails, none is learned."""
         assert self.goal is not None
-        learner = self.model._learner
-        for data in batches:
-            kept = learner.kept()
-            try:
+        kept, recent = self.state.learner.kept(), list(self.recent)
+        self.recent.extend(batches)
+        try:
+            for data in batches:
                 self._take_steps(data, self.goal)
-            except TrainingError:
-                learner.put_back(kept)
-                raise
-            self.n_examples += len(data)
+        except BaseException:
+            self.state.learner.put_back(kept)
+            self.recent = deque(recent, self.recent.maxlen)
+            raise
+        self.n_examples += sum(len(data) for data in batches)
 
     def _take_steps(self, data: Data, goal: Goal) -> None:
         for _ in range(self.steps):
             self.n_steps += 1
-            self.model._seed(self._serial, self.n_steps)
+            self.state.seed(self._serial, self.n_steps)
             index = int(torch.randint(len(self.recent), ()))
             # The newest batch has half of the steps: the others keep the task from following every batch.
             chosen = data if self.n_steps % 2 else self.recent[index]
             loss = float(
-                self.model._learner.train_step(*chosen.batch(torch.arange(len(chosen), device=chosen.device)), goal)[
+                self.state.learner.train_step(*chosen.batch(torch.arange(len(chosen), device=chosen.device)), goal)[
                     "task_loss"
                 ]
             )
             if not math.isfinite(loss):
                 raise TrainingError(f"The loss became {loss} in batch {self.n_batches - 1}: try a smaller lr.")
-        if not self.model._learner.is_finite():
+        if not self.state.learner.is_finite():
             raise TrainingError(f"The gradient became infinite in batch {self.n_batches - 1}: try a smaller lr.")
 
     def _close(self) -> None:
@@ -256,7 +275,7 @@ class StreamLearner:
         assert self.goal is not None
         found = Found(_joined(self.recent), self.goal)
         losses = self.levels[self.present].losses
-        self.model._finish(self.present, found, self.n_steps, self._serial, self.n_examples, losses=losses)
+        finish(self.state, self.present, found, self.n_steps, self._serial, self.n_examples, losses=losses)
         self.recent.clear()
         self.present = None
 

@@ -75,7 +75,7 @@ def without_adapters(network: nn.Module) -> nn.Module:
 
 def _as_it_came(model: ContinualModel) -> nn.Module:
     """Return the module that the model was made with, to load a state dict into."""
-    return without_adapters(copy.deepcopy(model._learner.memory.target.module)).cpu().eval()
+    return without_adapters(copy.deepcopy(model.state.learner.memory.target.module)).cpu().eval()
 
 
 # The formats

@@ -1,0 +1,41 @@
+"""A small model of how the inputs of each task look, by which a task is recognised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mnemon.continual.data import Inputs
+from mnemon.continual.sizes import hypernet_for
+from mnemon.errors import UsageError
+from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
+from mnemon.models.vae import DensityVAE
+from mnemon.optimizer import OptimizerConfig
+from mnemon.problem import pixels_of
+
+DENSITY = DensityConfig(encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0)
+"""The model of a task's inputs, but for its protection."""
+
+
+def densities_for(n_inputs: int, compression: float | None, beta: float, lr: float) -> LikelihoodInference:
+    """Return room for the densities of inputs of so many numbers."""
+    form = DensityVAE(n_inputs, 1, DENSITY.encoder, DENSITY.decoder, DENSITY.latent)
+    hypernet = hypernet_for(sum(p.numel() for p in form.parameters()), compression)
+    config = replace(DENSITY, beta=beta, hypernet=hypernet)
+    return LikelihoodInference(config, n_inputs, 1, OptimizerConfig(lr=lr), from_own=True)
+
+
+def check_inputs(inputs: Inputs, known: int | None) -> None:
+    """Refuse inputs of which there is no density.
+
+    Of several inputs of a module the first counts. `known` are the numbers of an input of earlier tasks, if any.
+    """
+    first = inputs[0]
+    if not first.is_floating_point():
+        kind = str(first.dtype).removeprefix("torch.")
+        raise UsageError(f"recognise='density' needs inputs of floats or bytes, not {kind}.")
+    pixels_of(first)  # refuses what does not lie between 0 and 1
+    n_inputs = first[0].numel()
+    if known not in (None, n_inputs):
+        raise UsageError(
+            f"recognise='density' needs inputs of one size: these have {n_inputs} numbers, and not {known}."
+        )

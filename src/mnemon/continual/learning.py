@@ -1,0 +1,223 @@
+"""Learn a task from its data: what was found in them, how long to learn, the steps, and what is kept."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mnemon.continual.answering import ceiling, score
+from mnemon.continual.data import Data, collect
+from mnemon.continual.kinds import Goal, Kind, Loss, goal_for
+from mnemon.continual.modules import check_functional, said
+from mnemon.continual.remembered import Remembered, in_words, signature
+from mnemon.continual.state import State
+from mnemon.errors import TrainingError, UsageError
+from mnemon.training.batches import Shuffled
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user may say of a learning."""
+
+    validation: Any
+    epochs: float | None
+    steps: int | None
+    batch_size: int
+    loss: str | Loss
+    quiet: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """Data, their targets as places among the outputs, and what is asked of them."""
+
+    data: Data
+    goal: Goal
+
+
+def learn(state: State, data: Any, task: str, options: Options) -> Remembered:
+    """Learn a new task, or leave the model as it was."""
+    state.check_new(task)
+    found = found_in(state, data, options.loss, task)
+    plan = plan_for(len(found.data), options)
+    with state.all_or_nothing():
+        tested = _check(state, found, task, plan, options.validation)
+        state.seed(state.n_learned, 0)
+        state.learner.begin_task(len(state.tasks))
+        return _train(state, task, found, tested, plan)
+
+
+def relearn(state: State, data: Any, task: str, options: Options) -> Remembered:
+    """Go on with a task that was learned, or leave the model as it was."""
+    earlier = state.about(task)
+    loss = earlier.goal.as_learned(task) if options.loss == "auto" else options.loss
+    found = found_in(state, data, loss, task, earlier.goal)
+    plan = plan_for(len(found.data), options)
+    with state.all_or_nothing():
+        tested = _check(state, found, task, plan, options.validation)
+        state.seed(state.n_learned, 0)
+        begin_again(state, task)
+        return _train(state, task, found, tested, plan, earlier)
+
+
+def begin_again(state: State, task: str) -> None:
+    """Get ready to go on with a task that was learned."""
+    place = state.place(task)
+    state.learner.begin_again(place)
+    del state.tasks[place]
+
+
+def finish(
+    state: State,
+    task: str,
+    found: Found,
+    steps: int,
+    serial: int,
+    n_examples: int,
+    tested: Data | None = None,
+    losses: Iterable[float] = (),
+) -> Remembered:
+    """Put a task away that was learned, with what is known of it."""
+    data, goal, place = found.data, found.goal, len(state.tasks)
+    state.seed(serial, steps + 1)
+    state.learner.end_task(data.to(state.device, state.learner.floats))
+    reached = score(state, data if tested is None else tested, place, goal, task)
+    highest, form = ceiling(state, data, place, goal), signature(data.inputs)
+    state.tasks.append(Remembered(task, goal, form, n_examples, steps, reached, highest, serial, tuple(losses)))
+    state.n_learned += 1
+    return state.tasks[-1]
+
+
+# The data
+
+
+def found_in(
+    state: State, data: Any, loss: str | Loss, task: str, earlier: Goal | None = None, what: str = "data"
+) -> Found:
+    """Return data as tensors on the model's device, with the goal that follows from them."""
+    found = collect(data, what).to(state.device, state.floats)
+    goal = goal_for(found.targets, loss)
+    if earlier is None:
+        if len(goal.classes) == 1:
+            raise UsageError(f"Task '{task}' has only class {goal.classes[0]}: there is nothing to tell apart.")
+    elif goal.kind is not earlier.kind:
+        raise UsageError(f"Task '{task}' was learned with {earlier.kind.in_words}: leave out the loss.")
+    elif new := sorted({*goal.classes} - {*earlier.classes}):
+        remedy = ": give a new task the new classes" if what == "data" else f", which the {what} hold"
+        raise UsageError(f"Task '{task}' has no class {', '.join(str(c) for c in new)}{remedy}.")
+    elif goal.kind is not Kind.OWN:
+        goal = earlier
+    return Found(replace(found, targets=goal.places(found.targets)), goal)
+
+
+def _check(state: State, found: Found, task: str, plan: Plan, validation: Any) -> Data | None:
+    """See that the module can learn from the data; return the validation data, if there are any."""
+    check_fit(state, task, found, plan.batch_size)
+    tested = None
+    if validation is not None:
+        tested = found_in(state, validation, found.goal.as_learned(task), task, found.goal, "validation data")
+        check_fit(state, task, tested)
+    state.make_densities(found.data.batch(slice(None))[0])
+    return tested.data if tested else None
+
+
+def check_fit(state: State, task: str, found: Found, batch_size: int | None = None) -> None:
+    """Try the module on some examples, so that what does not fit is said in words."""
+    outputs = tried(state, f"task '{task}'", found.data, batch_size)
+    found.goal.check(outputs, found.data.targets[:2], task)
+    if not state.tasks:
+        inputs, _ = found.data.batch(slice(16))  # the first ones may be blank
+        check_functional(state.learner.memory.target, inputs, lambda: state.seed(0, 0))
+
+
+def tried(state: State, whose: str, data: Data, batch_size: int | None = None) -> Any:
+    """Return what the module says of two examples; with a size, see that it can learn from batches, too."""
+    inputs, _ = data.batch(slice(2))
+    try:
+        outputs = state.learner.start(inputs, training=False)
+        if batch_size is not None:  # batch norm, for one, learns from several examples only
+            state.learner.start(data.batch(slice(batch_size))[0], training=True)
+    except Exception as error:
+        raise UsageError(
+            f"The module cannot take the inputs of {whose} ({in_words(signature(inputs))}): {said(error)}"
+        ) from error
+    return outputs
+
+
+# The steps
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to learn, and from how many examples at once."""
+
+    steps: int
+    batch_size: int
+    quiet: bool
+
+
+def plan_for(n: int, options: Options) -> Plan:
+    """Return how long to learn from n examples; some hundred steps at least if nothing is wanted."""
+    epochs, steps = options.epochs, options.steps
+    if epochs is not None and steps is not None:
+        raise UsageError("Give epochs or steps, not both.")
+    for name, value in (("steps", steps), ("batch_size", options.batch_size)):
+        if value is not None and (not isinstance(value, numbers.Integral) or value < 1):
+            raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    if epochs is not None and (not isinstance(epochs, numbers.Real) or not 0 < epochs < math.inf):
+        raise UsageError(f"epochs must be a number above 0, not {epochs!r}.")
+    batch_size = min(int(options.batch_size), n)
+    if steps is None:
+        per_epoch = n / batch_size
+        steps = min(5000, max(600, round(30 * per_epoch))) if epochs is None else max(1, round(epochs * per_epoch))
+    return Plan(int(steps), batch_size, options.quiet)
+
+
+def _train(
+    state: State, task: str, found: Found, tested: Data | None, plan: Plan, earlier: Remembered | None = None
+) -> Remembered:
+    data, serial = found.data, state.n_learned
+    batches = Shuffled(data, state.settings.seed, "batches", serial)
+    with _progress(task, plan.steps, plan.quiet) as show:
+        for step in range(plan.steps):
+            state.seed(serial, step + 1)
+            inputs, targets = batches.take(step * plan.batch_size, plan.batch_size)
+            terms = state.learner.train_step(inputs, targets, found.goal, step / plan.steps)
+            loss = float(terms["task_loss"])
+            if not math.isfinite(loss):
+                raise TrainingError(
+                    f"The loss of task '{task}' became {loss} in step {step + 1}: try a smaller lr. "
+                    "The model is as it was before."
+                )
+            show(step + 1, loss)
+    if not state.learner.is_finite():
+        raise TrainingError(
+            f"The gradient of task '{task}' became infinite: try a smaller lr. The model is as it was before."
+        )
+    n_examples = len(data) + (earlier.n_examples if earlier else 0)
+    losses = earlier.losses if earlier else ()
+    return finish(state, task, found, plan.steps, serial, n_examples, tested, losses)
+
+
+@contextmanager
+def _progress(task: str, steps: int, quiet: bool) -> Iterator[Callable[[int, float], None]]:
+    if quiet or not sys.stderr.isatty():
+        yield lambda step, loss: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[loss]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        shown = bar.add_task(f"learning {task}", total=steps, loss="")
+        yield lambda step, loss: bar.update(shown, completed=step, loss=f"loss {loss:.4f}")

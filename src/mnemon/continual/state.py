@@ -1,0 +1,201 @@
+"""All that a model is: its settings, what learns in it, and what it knows of its tasks."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from mnemon.continual.adapters import LoRA
+from mnemon.continual.data import Inputs
+from mnemon.continual.densities import check_inputs, densities_for
+from mnemon.continual.learner import ModuleLearner
+from mnemon.continual.modules import float_type, form_of, listed, prepared
+from mnemon.continual.remembered import UNKNOWN, Remembered
+from mnemon.continual.sizes import hypernet_for
+from mnemon.errors import UsageError, choose, suggest
+from mnemon.hypernet import HypernetConfig
+from mnemon.optimizer import OptimizerConfig
+from mnemon.regularizers.protected import NewEmbedding, Protection
+from mnemon.seeding import derive, own_random_numbers, seed_all
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model learns; all of it is kept in its file."""
+
+    generate: tuple[str, ...]
+    adapters: LoRA | None
+    compression: float | None
+    beta: float
+    lr: float
+    seed: int
+    hypernet: HypernetConfig | None
+    recognise: str
+
+    @classmethod
+    def checked(
+        cls,
+        generate: str | Sequence[str],
+        adapters: LoRA | None,
+        compression: float | None,
+        beta: float,
+        lr: float,
+        seed: int,
+        hypernet: HypernetConfig | None,
+        recognise: str,
+    ) -> Settings:
+        """Return settings as plain values, or say which of them cannot be."""
+        patterns = (generate,) if isinstance(generate, str) else generate
+        if not isinstance(patterns, (tuple, list)) or not patterns or not all(isinstance(p, str) for p in patterns):
+            raise UsageError(f"generate must be a pattern over parameter names, or a list of them, not {generate!r}.")
+        for name, value, kind in (("adapters", adapters, LoRA), ("hypernet", hypernet, HypernetConfig)):
+            if value is not None and not isinstance(value, kind):
+                raise UsageError(f"{name} must be a {kind.__name__}(...), not {value!r}.")
+        choose("way to recognise tasks", str(recognise), {"entropy": None, "density": None})
+        return cls(
+            tuple(patterns),
+            adapters,
+            None if compression is None else _number("compression", compression, above=True),
+            _number("beta", beta),
+            _number("lr", lr, above=True),
+            _seed(seed),
+            hypernet,
+            str(recognise),
+        )
+
+
+class State:
+    """What learning, answering, streams and files work on; the face for users is `ContinualModel`."""
+
+    def __init__(self, module: nn.Module, settings: Settings):
+        self.settings = settings
+        self.tasks: list[Remembered] = []
+        """In the order of their embeddings."""
+        self.n_learned = 0
+        """Tasks that were ever learned, forgotten ones too."""
+        self.n_inputs: int | None = None
+        """Numbers in an input, if tasks are recognised by how their inputs look."""
+        with own_random_numbers(derive(settings.seed, "weights")):
+            own, names = prepared(module, settings.generate, settings.adapters)
+            self.form, self.floats = form_of(module), float_type(module)
+            size = sum(p.numel() for name, p in own.named_parameters() if name in names)
+            protection = Protection(
+                beta=settings.beta,
+                new_embedding=NewEmbedding.RANDOM,
+                hypernet=settings.hypernet or hypernet_for(size, settings.compression),
+            )
+            device = next(iter(own.parameters())).device
+            self.learner = ModuleLearner(own, names, protection, OptimizerConfig(lr=settings.lr)).to(device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.learner.device
+
+    # The tasks by name
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tasks, in their order."""
+        return [task.name for task in self.tasks]
+
+    def place(self, name: str) -> int:
+        """Return the place of a task; one that is not there is answered with the nearest name."""
+        if not self.tasks:
+            raise UsageError(f"There is no task '{name}': nothing was learned yet.")
+        if name not in self.names:
+            hint = suggest(str(name), self.names)
+            raise UsageError(f"Unknown task '{name}'.{hint} Choose one of: {listed(self.names)}.")
+        return self.names.index(name)
+
+    def about(self, name: str) -> Remembered:
+        """Return what is kept of a task."""
+        return self.tasks[self.place(name)]
+
+    def check_new(self, name: str) -> None:
+        """Refuse a name that no task can have, or that one has already."""
+        if not isinstance(name, str) or not name.strip() or name == UNKNOWN:
+            raise UsageError(f"A task's name must be some text other than '{UNKNOWN}', not {name!r}.")
+        if name in self.names:
+            raise UsageError(f"There is a task '{name}' already: take another name, relearn it, or forget it first.")
+
+    def forget(self, name: str) -> None:
+        """Drop a task, and leave all others as they are."""
+        place = self.place(name)
+        self.learner.arrange([t for t in range(len(self.tasks)) if t != place])
+        del self.tasks[place]
+
+    def drop_unfinished(self) -> None:
+        """Drop a task that was begun and not put away."""
+        self.learner.give_up()
+        self.learner.arrange(range(len(self.tasks)))
+
+    # What learning needs
+
+    def seed(self, serial: int, moment: int) -> None:
+        """Set torch's random numbers for a moment in the learning of a task."""
+        seed_all((derive(self.settings.seed, "step", serial, 0) + moment) % 2**63, self.device)
+
+    def make_densities(self, inputs: Inputs) -> None:
+        """See that there is room for the density of such inputs, if tasks are recognised so."""
+        self.check_densities(inputs)
+        if self.settings.recognise == "density":
+            self.make_densities_for(inputs[0][0].numel())
+
+    def check_densities(self, inputs: Inputs) -> None:
+        """Refuse inputs of which there is no density, if tasks are recognised so."""
+        if self.settings.recognise == "density":
+            check_inputs(inputs, self.n_inputs)
+
+    def make_densities_for(self, n_inputs: int) -> None:
+        """Make room for densities of inputs of so many numbers, if there is none yet."""
+        if self.n_inputs is not None:
+            return
+        settings = self.settings
+        with own_random_numbers(derive(settings.seed, "weights", 1)):
+            densities = densities_for(n_inputs, settings.compression, settings.beta, settings.lr)
+        self.n_inputs, self.learner.densities = n_inputs, densities.to(self.device)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Make the model what it was before if what is done within fails, or is stopped."""
+        learner, tasks, numbers = self.learner, list(self.tasks), (self.n_learned, self.n_inputs)
+        n_tasks, densities, kept = learner.n_tasks, learner.densities, learner.kept()
+        with own_random_numbers(0):
+            try:
+                yield
+            except BaseException:
+                learner.densities = densities
+                learner.give_up()
+                learner.arrange(range(n_tasks))
+                learner.put_back(kept)
+                self.tasks, (self.n_learned, self.n_inputs) = tasks, numbers
+                raise
+
+
+def _number(name: str, value: Any, above: bool = False) -> float:
+    """Return a setting as a plain number of at least 0, or above it."""
+    try:
+        found = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not 0 <= found < math.inf or (above and not found):
+        raise UsageError(f"{name} must be a finite number {'above' if above else 'of at least'} 0, not {value!r}.")
+    return found
+
+
+def _seed(seed: Any) -> int:
+    try:
+        found = operator.index(seed)
+    except TypeError:
+        found = -1
+    if found < 0:
+        raise UsageError(f"seed must be a whole number of at least 0, not {seed!r}.")
+    return found

@@ -1,0 +1,245 @@
+"""What a user can get wrong is said in one line, and the model is as it was before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from clouds import Net, answers, assert_same, clouds, make, refused
+from torch import nn
+
+import mnemon
+
+X, Y = clouds(0)
+NAN = float("nan")
+NAMES = "A task's name must be some text other than 'unknown', not "
+
+MESSAGES = {
+    # Names
+    "There is a task 'monday' already: take another name, relearn it, or forget it first.": lambda m: m.learn(
+        (X, Y), task="monday"
+    ),
+    "There is a task 'tuesday' already: take another name, relearn it, or forget it first.": lambda m: m.rename(
+        "monday", "tuesday"
+    ),
+    "Unknown task 'monda'. Did you mean 'monday'? Choose one of: monday, tuesday.": lambda m: m.predict(X, "monda"),
+    "Unknown task 'tusday'. Did you mean 'tuesday'? Choose one of: monday, tuesday.": lambda m: m.forget("tusday"),
+    "Unknown task 'x'. Choose one of: monday, tuesday.": lambda m: m.relearn((X, Y), task="x"),
+    "Unknown task '5'. Choose one of: monday, tuesday.": lambda m: m.evaluate((X, Y), task=5),
+    "Unknown task 'Monday '. Did you mean 'monday'? Choose one of: monday, tuesday.": lambda m: m.network("Monday "),
+    NAMES + "'unknown'.": lambda m: m.rename("monday", "unknown"),
+    NAMES + "' '.": lambda m: m.learn((X, Y), task=" "),
+    NAMES + "3.": lambda m: m.learn((X, Y), task=3),
+    # Data
+    "data: it is empty.": lambda m: m.learn((X[:0], Y[:0]), task="x"),
+    "data: there are 120 inputs but 119 targets.": lambda m: m.learn((X, Y[1:]), task="x"),
+    "data: inputs hold a value that is not finite, first in example 0.": lambda m: m.learn((X * NAN, Y), task="x"),
+    "data: inputs must be dense, not sparse_coo.": lambda m: m.learn((X.to_sparse(), Y), task="x"),
+    "data: targets hold a value that is not finite, first in example 0.": lambda m: m.learn((X, X * NAN), task="x"),
+    "inputs hold a value that is not finite, first in example 0.": lambda m: m.predict(X * NAN, "monday"),
+    "There are no inputs.": lambda m: m.predict(X[:0], "monday"),
+    "The module cannot take the inputs of task 'x' ((7,) float32): mat1 and mat2 shapes cannot be multiplied (2x7 "
+    "and 4x16)": lambda m: m.learn((torch.rand(9, 7), torch.arange(9) % 2), task="x"),
+    "The module cannot take the inputs of task 'x' ((4,) int64): mat1 and mat2 must have the same dtype, but got "
+    "Long and Float": lambda m: m.learn((X.long(), Y), task="x"),
+    "The module cannot take the inputs of task 'x' ((4,) float32): Expected more than 1 value per channel when "
+    "training, got input size torch.Size([1, 16])": lambda m: m.learn((X, Y), task="x", batch_size=1),
+    "The module cannot take these inputs ((7,) float32; it was learned with (4,) float32): mat1 and mat2 shapes "
+    "cannot be multiplied (3x7 and 4x16)": lambda m: m.predict(torch.rand(3, 7), "monday"),
+    # Targets
+    "Task 'x' has 5 classes, but the module has 3 outputs (or loss='numbers' is meant).": lambda m: m.learn(
+        (X, torch.arange(120) % 5), task="x"
+    ),
+    "Task 'x' has only class 1: there is nothing to tell apart.": lambda m: m.learn((X, Y * 0 + 1), task="x"),
+    "There is no class: all targets are -100, which does not count.": lambda m: m.learn((X, Y * 0 - 100), task="x"),
+    "Task 'monday' has no class 1: give a new task the new classes.": lambda m: m.relearn((X, Y * 0 + 1), "monday"),
+    "Task 'x' has no class 7, 8, which the validation data hold.": lambda m: m.learn(
+        (X, Y), task="x", validation=(X, Y + 7)
+    ),
+    "Task 'x': a target has shape (2,), but the module returns (3,) for an input.": lambda m: m.learn(
+        (X, X[:, :2].clone()), task="x"
+    ),
+    "Task 'x': a target has shape (4,), so the module should return (4, classes) for an input; it returns (3,).": (
+        lambda m: m.learn((X, Y[:, None].expand(-1, 4)), task="x")
+    ),
+    "Task 'monday': a target has shape (2,), so the module should return (2, classes) for an input; it returns "
+    "(3,).": lambda m: m.evaluate((X, Y[:, None].expand(-1, 2) + 4), "monday"),
+    "Classes must be whole numbers, not float32.": lambda m: m.learn((X, X[:, 0].clone()), task="x", loss="classes"),
+    "Classes must be whole numbers, not bool.": lambda m: m.evaluate((X, Y == 1), "monday"),
+    "Labels must be 0 or 1 (or truth values).": lambda m: m.learn((X, Y + 1), task="x", loss="labels"),
+    # Options
+    "Give epochs or steps, not both.": lambda m: m.learn((X, Y), task="x", epochs=1, steps=1),
+    "steps must be a whole number of at least 1, not 0.": lambda m: m.learn((X, Y), task="x", steps=0),
+    "batch_size must be a whole number of at least 1, not 2.5.": lambda m: m.learn((X, Y), task="x", batch_size=2.5),
+    "epochs must be a number above 0, not nan.": lambda m: m.relearn((X, Y + 4), task="monday", epochs=NAN),
+    "Unknown loss 'clases'. Did you mean 'classes'? Choose one of: auto, classes, labels, numbers.": lambda m: (
+        m.learn((X, Y), task="x", loss="clases")
+    ),
+    "loss must be a word or a function of outputs and targets, not int.": lambda m: m.learn((X, Y), "x", loss=3),
+    "Task 'monday' was learned with classes: leave out the loss.": lambda m: m.relearn(
+        (X, Y), "monday", loss=nn.functional.cross_entropy
+    ),
+    "Task 'monday' was learned with classes: it takes no other loss.": lambda m: m.evaluate(
+        (X, Y), "monday", loss=nn.functional.cross_entropy
+    ),
+    "A loss must return one number as a tensor, such as a mean; this one returns float.": lambda m: m.learn(
+        (X, Y), task="x", loss=lambda outputs, targets: 1.0
+    ),
+    "A loss must return one number as a tensor, such as a mean; this one returns a tensor of shape (2,).": (
+        lambda m: m.learn((X, Y), task="x", loss=lambda outputs, targets: outputs.mean(1))
+    ),
+    "The loss does not follow from the outputs: it has no gradient.": lambda m: m.learn(
+        (X, Y), task="x", loss=lambda outputs, targets: targets.float().mean()
+    ),
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_bad_input_is_said_in_one_line_and_changes_nothing(message, learned):
+    before, tensors = answers(learned), {k: v.clone() for k, v in learned.state.learner.tensors().items()}
+    assert refused(lambda: MESSAGES[message](learned)) == message
+    assert_same(before, answers(learned))
+    assert_same(tensors, learned.state.learner.tensors())
+    assert (learned.tasks, learned.state.n_learned) == (["monday", "tuesday"], 2)
+
+
+def test_a_loss_that_is_no_function_is_refused():
+    model = make()
+    model.learn((X, X[:, :3].clone()), task="own", loss=nn.functional.l1_loss, steps=1, quiet=True)
+    assert refused(lambda: model.evaluate((X, X[:, :3]), "own", loss="numbers")) == (
+        "loss must be a function of outputs and targets, not 'numbers'."
+    )
+
+
+def test_a_task_is_asked_for_before_any_was_learned():
+    assert refused(lambda: make().predict(X, "monday")) == "There is no task 'monday': nothing was learned yet."
+    assert refused(lambda: make().forget("monday")) == "There is no task 'monday': nothing was learned yet."
+
+
+# Modules
+
+
+class NoParameters(nn.Module):
+    """Nothing to learn."""
+
+    def forward(self, x):
+        return x
+
+
+class NoCopies(Net):
+    """A module that cannot be copied."""
+
+    def __deepcopy__(self, memo):
+        raise RuntimeError("a handle is open")
+
+
+SETTINGS = {
+    "ContinualModel takes an nn.Module, not str.": lambda: mnemon.ContinualModel("net"),
+    "ContinualModel takes an nn.Module, not type.": lambda: mnemon.ContinualModel(Net),
+    "NoParameters has no parameters: there is nothing to learn.": lambda: mnemon.ContinualModel(NoParameters()),
+    "The module has lazy parameters: run it once on an example before.": lambda: mnemon.ContinualModel(
+        nn.LazyLinear(3)
+    ),
+    "The module has no values yet (it is on the device 'meta'): load its weights before.": lambda: (
+        mnemon.ContinualModel(nn.Linear(3, 3, device="meta"))
+    ),
+    "NoCopies cannot be copied: a handle is open": lambda: mnemon.ContinualModel(NoCopies()),
+    "All parameters that could be generated are frozen (requires_grad is False).": lambda: mnemon.ContinualModel(
+        Net().requires_grad_(False)
+    ),
+    "'weight' holds complex numbers, which cannot be generated: leave it out or freeze it.": lambda: (
+        mnemon.ContinualModel(nn.Linear(2, 2, dtype=torch.complex64))
+    ),
+    "No parameter of Net is called like 'last.wieght'. Did you mean 'last.weight'? It has: first.weight, first.bias, "
+    "norm.weight, norm.bias, last.weight, last.bias.": lambda: make(generate=["first.*", "last.wieght"]),
+    "generate must be a pattern over parameter names, or a list of them, not [].": lambda: make(generate=[]),
+    "generate must be a pattern over parameter names, or a list of them, not 3.": lambda: make(generate=3),
+    "With adapters nothing else is generated: leave out generate.": lambda: make(
+        generate="last.*", adapters=mnemon.LoRA()
+    ),
+    "adapters must be a LoRA(...), not 4.": lambda: make(adapters=4),
+    "hypernet must be a HypernetConfig(...), not {'chunk': 3}.": lambda: make(hypernet={"chunk": 3}),
+    "No linear layer of Net is called like 'x*'; it has: first, last.": lambda: make(adapters=mnemon.LoRA("x*")),
+    "The layers of LoRA must be a pattern over their names, not ['first'].": lambda: mnemon.LoRA(["first"]),
+    "The rank of an adapter must be a whole number of at least 1, not 0.": lambda: mnemon.LoRA(rank=0),
+    "An adapter needs a module around its linear layer: wrap it in nn.Sequential.": lambda: mnemon.ContinualModel(
+        nn.Linear(3, 3), adapters=mnemon.LoRA()
+    ),
+    "compression must be a finite number above 0, not 0.": lambda: make(compression=0),
+    "compression must be a finite number above 0, not '1'.": lambda: make(compression="1"),
+    "A hypernetwork of 0.5 times 163 weights is too small to be of use: set compression to 1.8 or more, or give "
+    "hypernet=HypernetConfig(...).": lambda: make(compression=0.5),
+    "beta must be a finite number of at least 0, not -1.": lambda: make(beta=-1),
+    "beta must be a finite number of at least 0, not None.": lambda: make(beta=None),
+    "lr must be a finite number above 0, not 0.": lambda: make(lr=0),
+    "lr must be a finite number above 0, not nan.": lambda: make(lr=NAN),
+    "seed must be a whole number of at least 0, not -1.": lambda: make(seed=-1),
+    "seed must be a whole number of at least 0, not 1.5.": lambda: make(seed=1.5),
+    "Unknown way to recognise tasks 'densty'. Did you mean 'density'? Choose one of: entropy, density.": lambda: make(
+        recognise="densty"
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+@pytest.mark.parametrize("message", SETTINGS)
+def test_modules_and_settings_that_cannot_be_are_refused(message):
+    assert refused(SETTINGS[message]) == message
+
+
+def test_numbers_of_numpy_are_settings_too():
+    assert make(seed=np.int64(3), beta=np.float32(0.5)).state.settings.beta == 0.5
+
+
+class Hooked(Net):
+    """A module whose hook computes with weights that it holds apart."""
+
+    def __init__(self):
+        super().__init__()
+        apart = self.last.weight.detach().clone()
+        self.last.register_forward_hook(lambda module, inputs, outputs: inputs[0] @ apart.T)
+        self.first.requires_grad_(False)
+        self.norm.requires_grad_(False)
+
+
+class Kept(Net):
+    """A module that keeps its parameters in a list of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.own = [self.last.weight, self.last.bias]
+
+    def forward(self, x):
+        return nn.functional.linear(self.norm(self.first(x)).relu(), *self.own)
+
+
+class Several(Net):
+    """A module that returns more than one tensor."""
+
+    def forward(self, x):
+        return super().forward(x), x
+
+
+NOT_FUNCTIONAL = (
+    "{} does not compute with the weights that it is given; hooks or copies of its parameters may be the reason."
+)
+MODULES = {
+    Hooked: NOT_FUNCTIONAL.format("Hooked"),
+    Kept: NOT_FUNCTIONAL.format("Kept"),
+    Several: "The module must return one tensor, not tuple.",
+    lambda: Net(1): "Task 'one': with one output there is nothing to tell apart; give each class one.",
+}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_that_cannot_learn_are_refused_with_the_first_task(module):
+    model = mnemon.ContinualModel(module())
+    assert refused(lambda: model.learn((X, Y), task="one", quiet=True)) == MODULES[module]
+    assert model.tasks == []
+
+
+def test_examples_that_are_blank_at_first_do_not_make_a_module_suspect():
+    model = make(generate="first.weight")
+    inputs = torch.cat([torch.zeros(2, 4), X])
+    model.learn((inputs, torch.cat([Y[:2], Y])), task="one", steps=1, quiet=True)
+    assert model.tasks == ["one"]
