@@ -100,7 +100,7 @@ def test_a_file_is_safetensors_with_json_and_names_its_format(learned, tmp_path)
     assert path.name == "memory.mnemon"
     with safe_open(path, framework="pt") as file:
         facts = json.loads(file.metadata()["mnemon"])
-    assert facts["format"] == 1
+    assert facts["format"] == 2
     assert [task["name"] for task in facts["tasks"]] == ["monday", "tuesday"]
 
 
@@ -208,7 +208,7 @@ def damaged(file: Path, copy: Path, how: str) -> Path:
     else:
         tensors, facts = checkpoint.read(file, 1)
         if how == "newer":
-            facts["format"] = 2
+            facts["format"] = 3
         elif how == "without tasks":
             del facts["tasks"]
         elif how == "strange settings":
@@ -225,7 +225,7 @@ DAMAGES = {
     "cut off": "{path} is damaged: ",
     "other numbers": "{path} is damaged: its content is not what was saved.",
     "empty": "{path} is damaged: ",
-    "newer": "{path} has format 2; this version reads format 1.",
+    "newer": "{path} has format 3; this version reads format 2.",
     "without tasks": "{path} is damaged: its header holds no model ('tasks').",
     "strange settings": "{path} is damaged: its header holds no model (",
     "strange module": "{path} is damaged: its header holds no model (",

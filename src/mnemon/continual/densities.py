@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mnemon.continual.data import Inputs
-from mnemon.continual.sizes import hypernet_for
+from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError
 from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
 from mnemon.models.vae import DensityVAE
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import pixels_of
+from mnemon.regularizers.protected import Sample
 
-DENSITY = DensityConfig(encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0)
-"""The model of a task's inputs, but for its protection."""
+DENSITY = DensityConfig(
+    encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0, sample=Sample.ROWS, sample_size=HELD_AT_ONCE
+)
+"""The model of a task's inputs, but for its size and how firmly it is held."""
 
 
 def densities_for(n_inputs: int, compression: float | None, beta: float, lr: float) -> LikelihoodInference:

@@ -22,7 +22,7 @@ from mnemon.hypernet import HypernetConfig
 from mnemon.seeding import own_random_numbers
 from mnemon.training import checkpoint
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".mnemon"
 
 
@@ -101,19 +101,17 @@ def _settings(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _task_facts(task: Remembered) -> dict[str, Any]:
-    facts = _plain({k: v for k, v in vars(task).items() if k not in ("goal", "ceiling")})
-    ceiling = None if task.ceiling == float("inf") else task.ceiling
-    return {**facts, "ceiling": ceiling, "kind": task.goal.kind.value, "classes": list(task.goal.classes)}
+    facts = _plain({k: v for k, v in vars(task).items() if k != "goal"})
+    return {**facts, "kind": task.goal.kind.value, "classes": list(task.goal.classes)}
 
 
 def _task(facts: dict[str, Any]) -> Remembered:
     facts = dict(facts)
     goal = Goal(Kind(facts.pop("kind")), tuple(facts.pop("classes")))
-    ceiling = facts.pop("ceiling")
     inputs = tuple((tuple(shape), dtype) for shape, dtype in facts.pop("inputs"))
-    losses = tuple(facts.pop("losses"))
-    ceiling = float("inf") if ceiling is None else ceiling
-    return Remembered(**facts, goal=goal, inputs=inputs, ceiling=ceiling, losses=losses)
+    entropies, losses = facts.pop("entropies"), tuple(facts.pop("losses"))
+    sure = None if entropies is None else tuple(entropies)
+    return Remembered(**facts, goal=goal, inputs=inputs, entropies=sure, losses=losses)
 
 
 def _frozen(state: State) -> dict[str, int]:

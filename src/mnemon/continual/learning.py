@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mnemon.continual.answering import ceiling, score
+from mnemon.continual.answering import score, usual_entropies
 from mnemon.continual.data import Data, collect
 from mnemon.continual.kinds import Goal, Kind, Loss, goal_for
 from mnemon.continual.modules import check_functional, said
@@ -87,8 +87,8 @@ def finish(
     state.seed(serial, steps + 1)
     state.learner.end_task(data.to(state.device, state.learner.floats))
     reached = score(state, data if tested is None else tested, place, goal, task)
-    highest, form = ceiling(state, data, place, goal), signature(data.inputs)
-    state.tasks.append(Remembered(task, goal, form, n_examples, steps, reached, highest, serial, tuple(losses)))
+    sure, form = usual_entropies(state, data, place, goal), signature(data.inputs)
+    state.tasks.append(Remembered(task, goal, form, n_examples, steps, reached, sure, serial, tuple(losses)))
     state.n_learned += 1
     return state.tasks[-1]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from mnemon.continual.data import Inputs
@@ -27,8 +26,8 @@ class Remembered:
     steps: int
     score: float
     """On the validation data if there were any, else on the training data, right after it was learned."""
-    ceiling: float = math.inf
-    """Entropy above which an input is not taken for one of this task (classes only)."""
+    entropies: tuple[float, float] | None = None
+    """Logarithm of the usual entropy of its answers, and of what few training inputs exceed (classes only)."""
     serial: int = 0
     """Tasks learned before it, forgotten ones too: its random numbers follow from it."""
     losses: tuple[float, ...] = ()

@@ -18,11 +18,11 @@ from mnemon.continual.densities import check_inputs, densities_for
 from mnemon.continual.learner import ModuleLearner
 from mnemon.continual.modules import float_type, form_of, listed, prepared
 from mnemon.continual.remembered import UNKNOWN, Remembered
-from mnemon.continual.sizes import hypernet_for
+from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError, choose, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.optimizer import OptimizerConfig
-from mnemon.regularizers.protected import NewEmbedding, Protection
+from mnemon.regularizers.protected import NewEmbedding, Protection, Sample
 from mnemon.seeding import derive, own_random_numbers, seed_all
 
 
@@ -88,6 +88,8 @@ class State:
             size = sum(p.numel() for name, p in own.named_parameters() if name in names)
             protection = Protection(
                 beta=settings.beta,
+                sample=Sample.ROWS,
+                sample_size=HELD_AT_ONCE,
                 new_embedding=NewEmbedding.RANDOM,
                 hypernet=settings.hypernet or hypernet_for(size, settings.compression),
             )

@@ -296,10 +296,13 @@ class _Directly:
 
 def _blocks(kept: Sequence[Sequence[Range]], n_rows: int, chunk: int, device: torch.device) -> list[Block]:
     """Group the rows of all tasks by the columns of theirs that count."""
-    groups: dict[Range, list[int]] = defaultdict(list)
+    alike: dict[tuple[Range, ...], list[int]] = defaultdict(list)
     for task, ranges in enumerate(kept):
-        for start, stop in ranges:
+        alike[tuple(ranges)].append(task * n_rows)
+    groups: dict[Range, list[Tensor]] = defaultdict(list)
+    for same, firsts in alike.items():
+        for start, stop in same:
             for row in range(start // chunk, -(-stop // chunk)):
                 columns = (max(start - row * chunk, 0), min(stop - row * chunk, chunk))
-                groups[columns].append(task * n_rows + row)
-    return [Block(torch.tensor(rows, device=device), *columns) for columns, rows in groups.items()]
+                groups[columns].append(torch.tensor(firsts) + row)
+    return [Block(torch.cat(rows).sort().values.to(device), *columns) for columns, rows in groups.items()]
