@@ -16,6 +16,7 @@ from safetensors import safe_open
 from torch import nn
 
 import mnemon
+from mnemon.continual.files import FORMAT
 from mnemon.training import checkpoint
 
 KINDS = {
@@ -100,7 +101,7 @@ def test_a_file_is_safetensors_with_json_and_names_its_format(learned, tmp_path)
     assert path.name == "memory.mnemon"
     with safe_open(path, framework="pt") as file:
         facts = json.loads(file.metadata()["mnemon"])
-    assert facts["format"] == 2
+    assert facts["format"] == FORMAT
     assert [task["name"] for task in facts["tasks"]] == ["monday", "tuesday"]
 
 
@@ -206,9 +207,9 @@ def damaged(file: Path, copy: Path, how: str) -> Path:
     elif how == "empty":
         copy.write_bytes(b"")
     else:
-        tensors, facts = checkpoint.read(file, 1)
+        tensors, facts = checkpoint.read(file, FORMAT)
         if how == "newer":
-            facts["format"] = 3
+            facts["format"] = FORMAT + 1
         elif how == "without tasks":
             del facts["tasks"]
         elif how == "strange settings":
@@ -225,7 +226,7 @@ DAMAGES = {
     "cut off": "{path} is damaged: ",
     "other numbers": "{path} is damaged: its content is not what was saved.",
     "empty": "{path} is damaged: ",
-    "newer": "{path} has format 3; this version reads format 2.",
+    "newer": f"{{path}} has format {FORMAT + 1}; this version reads format {FORMAT}.",
     "without tasks": "{path} is damaged: its header holds no model ('tasks').",
     "strange settings": "{path} is damaged: its header holds no model (",
     "strange module": "{path} is damaged: its header holds no model (",
