@@ -93,7 +93,7 @@ def embedding_map(space: EmbeddingMap, task: str | None = None) -> Chart:
     x_scale = alt.Scale(domain=[wide[0], wide[-1]], nice=False)
     y_scale = alt.Scale(domain=[high[0], high[-1]], nice=False)
     shade = alt.Scale(scheme=HEAT, domain=[min(seen), max(seen)])
-    legend = alt.Legend(orient="right", gradientLength=160, gradientThickness=10, title="%")
+    legend = alt.Legend(type="gradient", orient="right", gradientLength=160, gradientThickness=10, title="%")
     heat = (
         alt.Chart(rows(cells))
         .transform_calculate(accuracy="datum.values[chosen]")
@@ -126,7 +126,9 @@ def embedding_map(space: EmbeddingMap, task: str | None = None) -> Chart:
         color=alt.condition(own, alt.value("#D55E00"), alt.value("#000000")),
         shape=alt.condition(own, alt.value("diamond"), alt.value("circle")),
     )
-    halo = base.mark_text(dy=-14, fontSize=12, fill="white", stroke="white", strokeWidth=3).encode(text="task:N")
+    halo = base.mark_text(
+        dy=-14, fontSize=12, fill="white", stroke="white", strokeWidth=3, strokeJoin="round"
+    ).encode(text="task:N")
     names = base.mark_text(dy=-14, fontSize=12, fill="black").encode(text="task:N")
     title = f"task {task}" if task else ""
     return styled(alt.layer(heat, marks, halo, names), title, height=360, width=400)

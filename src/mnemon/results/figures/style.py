@@ -44,10 +44,10 @@ def configured(chart: Chart) -> Chart:
     """Give a chart labels that one can read."""
     # One call: every further one would copy all data once more.
     return chart.configure(
-        axis={"labelFontSize": LABEL, "titleFontSize": TITLE, "titleFontWeight": "normal", "gridOpacity": 0.4},
+        axis={"labelFontSize": LABEL, "titleFontSize": TITLE, "titleFontWeight": "normal"},
         legend={
             "labelFontSize": LABEL, "titleFontSize": LABEL, "titleFontWeight": "normal", "labelLimit": 280,
-            "orient": "bottom", "columns": 2, "symbolOpacity": 1, "symbolStrokeWidth": 2,
+            "orient": "bottom", "columns": 2, "symbolOpacity": 1,
         },
         title={"fontSize": TITLE, "anchor": "start", "fontWeight": "normal"},
         view={"stroke": None},
