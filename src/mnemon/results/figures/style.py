@@ -56,7 +56,7 @@ def configured(chart: Chart) -> Chart:
 
 def rows(values: Iterable[Mapping[str, Any]]) -> Any:
     """Return rows as a chart's data, rounded to what can be seen, NaN as nothing."""
-    return altair().Data(values=[{key: _short(value) for key, value in row.items()} for row in values])
+    return altair().InlineData(values=[{key: _short(value) for key, value in row.items()} for row in values])
 
 
 def _short(value: Any) -> Any:
