@@ -17,8 +17,8 @@ from mnemon.results.figures import EmbeddingMap
 from mnemon.results.report import write_report
 
 ARGUMENTS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 SMALL = ("steps=20", "n_tasks=3", "target.hidden=[20]", "log_every=5")
 EXPERIMENTS = {

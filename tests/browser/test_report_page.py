@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -10,17 +11,17 @@ from mnemon.results.report import write_report
 
 pytestmark = pytest.mark.browser
 
-WAIT = 60_000
+WAIT = 20_000
 
 
 def unfold(page) -> int:
     """Unfold everything and scroll to each chart until it is drawn; return how many there are."""
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    charts = page.locator(".chart")
-    for i in range(charts.count()):
-        charts.nth(i).scroll_into_view_if_needed(timeout=WAIT)
-        page.wait_for_selector(f"#chart-{i + 1}[data-drawn] svg.marks", state="attached", timeout=WAIT)
-    return charts.count()
+    charts = page.evaluate("Array.from(document.querySelectorAll('.chart'), (chart) => chart.id)")
+    for chart in charts:
+        page.evaluate("(id) => document.getElementById(id).scrollIntoView()", chart)
+        page.wait_for_selector(f"#{chart}[data-drawn] svg.marks", state="attached", timeout=WAIT)
+    return len(charts)
 
 
 def brightness(colour: str) -> float:
@@ -137,9 +138,9 @@ def test_the_page_is_built_so_that_it_can_be_read_aloud(visit):
         int(tag[1]) for tag in page.evaluate("Array.from(document.querySelectorAll('h1,h2,h3'), (h) => h.tagName)")
     ]
     assert levels.count(1) == 1
-    assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
+    assert all(b - a <= 1 for a, b in pairwise(levels))
     unnamed = page.evaluate(
-        """[...Array.from(document.querySelectorAll('table')).filter((t) => !t.caption || !t.caption.textContent.trim()),
+        """[...Array.from(document.querySelectorAll('table')).filter((t) => !t.caption?.textContent.trim()),
             ...Array.from(document.querySelectorAll('img')).filter((i) => !i.alt),
             ...Array.from(document.querySelectorAll('svg.marks')).filter(
                 (s) => !(s.getAttribute('aria-label') || s.parentElement.getAttribute('aria-label')))].length"""
