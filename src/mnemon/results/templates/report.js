@@ -21,6 +21,7 @@
     if (drawn.has(place.id)) return Promise.resolve();
     drawn.add(place.id);
     const spec = JSON.parse(document.querySelector(`script[data-chart="${place.id}"]`).textContent);
+    if (place.clientWidth < 480) spec.config.legend.columns = 1; // long labels would be cut off
     return vegaEmbed(place, spec, options).then(() => place.setAttribute("data-drawn", ""));
   };
   const places = Array.from(document.querySelectorAll(".chart"));
