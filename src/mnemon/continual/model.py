@@ -54,8 +54,8 @@ class ContinualModel:
         lr: the learning rate (of Adam).
         seed: of all random numbers; the same seed, data and calls give the same model.
         hypernet: the form of the hypernetwork, for those who want to choose it; compression is not used then.
-        recognise: how a task is told by its inputs: 'entropy' (whose network is surest, beside how sure it is usually;
-        costs nothing, and is often wrong), or 'density' (a small model of how each task's inputs look is learned, too;
+        recognise: how a task is told by its inputs: 'entropy' (whose network is surest, beside its usual sureness;
+        costs nothing, and is often wrong), or 'density' (a small model of how a task's inputs look is learned, too;
         they must lie between 0 and 1). There is no classifier of tasks: it would have to see inputs of earlier tasks
         again, and densities need not.
         """
