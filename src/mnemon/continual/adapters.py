@@ -76,3 +76,17 @@ def adapt(module: nn.Module, lora: LoRA) -> list[str]:
             setattr(module.get_submodule(parent), last, adapted[id(layer)])
     ours = {id(parameter) for layer in adapted.values() for parameter in (layer.lora_down, layer.lora_up)}
     return [name for name, parameter in module.named_parameters() if id(parameter) in ours]
+
+
+@torch.no_grad()
+def without_adapters(module: nn.Module) -> nn.Module:
+    """Add each adapter to its linear layer, in place: the module has the form again in which it came."""
+    added = set()
+    for name, layer in list(module.named_modules(remove_duplicate=False)):
+        if isinstance(layer, AdaptedLinear):
+            if id(layer) not in added:
+                layer.linear.weight += layer.lora_up @ layer.lora_down
+                added.add(id(layer))
+            parent, _, last = name.rpartition(".")
+            setattr(module.get_submodule(parent), last, layer.linear)
+    return module

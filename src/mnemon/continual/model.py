@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from mnemon.continual import learning
-from mnemon.continual.adapters import LoRA
+from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.answering import Prediction, evaluated, inferred, told
 from mnemon.continual.data import collect_inputs
 from mnemon.continual.kinds import Loss
@@ -181,7 +181,7 @@ class ContinualModel:
         self.state.tasks[place] = replace(self.state.tasks[place], name=name)
 
     def network(self, task: str) -> nn.Module:
-        """Return a task's network as a plain module, in evaluation mode."""
+        """Return a task's network as a plain module, in evaluation mode; adapters are added to their layers."""
         memory, place = self.state.learner.memory, self.state.place(task)
         module = copied(memory.target.module).eval()
         tensors = {**memory.network_weights(place), **memory.buffers_of[place]}
@@ -191,7 +191,7 @@ class ContinualModel:
                 own[name].copy_(tensor)
         for slot in memory.target.slots:
             own[slot.name].requires_grad_()
-        return module
+        return without_adapters(module)
 
     # Files
 

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from mnemon.continual.adapters import AdaptedLinear
+from mnemon.continual.adapters import without_adapters
 from mnemon.continual.data import Inputs, collect_inputs
 from mnemon.continual.model import ContinualModel
 from mnemon.errors import UsageError, choose
@@ -41,7 +41,7 @@ def export(model: ContinualModel, task: str, path: str | Path, example: Any = No
     """
     path = Path(path)
     write, read = choose("ending", path.suffix, FORMATS)
-    network = without_adapters(model.network(task)).cpu()
+    network = model.network(task).cpu()
     if path.suffix == ".onnx":
         _check_packages()
     inputs = _random_inputs(model, task, network) if example is None else _cpu(collect_inputs(example))
@@ -60,17 +60,6 @@ def export(model: ContinualModel, task: str, path: str | Path, example: Any = No
         if not all(same):
             raise UsageError(f"The network of task '{task}' was not exported: {path.name} would answer differently.")
     return path
-
-
-def without_adapters(network: nn.Module) -> nn.Module:
-    """Add each adapter to its linear layer, in place: the module has the form again in which it came."""
-    for name, layer in list(network.named_modules()):
-        if isinstance(layer, AdaptedLinear):
-            with torch.no_grad():
-                layer.linear.weight += layer.lora_up @ layer.lora_down
-            parent, _, last = name.rpartition(".")
-            setattr(network.get_submodule(parent), last, layer.linear)
-    return network
 
 
 def _as_it_came(model: ContinualModel) -> nn.Module:
