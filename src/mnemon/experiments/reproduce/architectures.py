@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+
 @dataclass(frozen=True)
 class Architectures:
     """What a chunked hypernetwork is drawn from, and the target that it is for."""
@@ -41,9 +42,15 @@ class Architectures:
         for low, high in itertools.pairwise(bins):
             fitting = (one for one in everything if low <= self.compression(*one) < high)
             for hidden, chunk, chunk_embedding in itertools.islice(fitting, per_bin):
-                words = [f"method.hypernet.hidden={list(hidden)}", f"chunk={chunk}", f"chunk_embedding_size={chunk_embedding}"]
+                words = [
+                    f"method.hypernet.hidden={list(hidden)}",
+                    f"chunk={chunk}",
+                    f"chunk_embedding_size={chunk_embedding}",
+                ]
                 yield low, high, words
 
     def _everything(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
         for n_layers in self.layers:
-            yield from itertools.product(itertools.product(self.widths, repeat=n_layers), self.chunks, self.chunk_embeddings)
+            yield from itertools.product(
+                itertools.product(self.widths, repeat=n_layers), self.chunks, self.chunk_embeddings
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from mnemon.errors import UsageError
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
 from mnemon.experiments.reproduce.shelf import Shelf, key_of, substance
 from mnemon.experiments.reproduce.verdict import NOT_COMPARABLE, WAITING, Line, judge
-from mnemon.experiments.run import Place, RunConfig, begin, resolve
+from mnemon.experiments.run import Place, RunConfig, begin, from_record, resolve
 from mnemon.experiments.study import Job
 from mnemon.results.record import RECORD, RunRecord
 
@@ -31,7 +32,7 @@ class Wanted:
     config: RunConfig | None
     """None while its preset does not exist."""
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
         """What its runs are found by."""
         return key_of(self.config) if self.config else ""
@@ -80,11 +81,17 @@ def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf) -
             n_done += 1
             continue
         begun = shelf.unfinished.get(key, {}).get(seed)
-        config, folder = (begun.config, begun.folder) if begun else (one.config, out / RUNS / folder_name(one.variant) / f"seed-{seed}")
+        config, folder = (
+            (begun.config, begun.folder)
+            if begun
+            else (one.config, out / RUNS / folder_name(one.variant) / f"seed-{seed}")
+        )
         if begun is None:
             _check_free(folder, one.config)
         if folder in taken:
-            raise UsageError(f"Two different runs would both be kept in {folder}: name their settings in the same way.")
+            raise UsageError(
+                f"Two different runs would both be kept in {folder}: name their settings in the same way."
+            )
         taken.add(folder)
         n_begun += begun is not None
         seconds += one.variant.seconds
@@ -103,8 +110,6 @@ def _check_free(folder: Path, config: RunConfig) -> None:
     if not (folder / RECORD).exists():
         return
     try:
-        from mnemon.experiments.run import from_record
-
         different = differences(substance(from_record(RunRecord.read(folder))), substance(config))
     except UsageError as error:
         different = [str(error)]

@@ -62,7 +62,9 @@ class Variant:
 
     def _ratio(self, section: str, name: str) -> float:
         before = presets()[self.preset].values.get(section, {}).get(name)
-        after = [word.partition("=")[2] for word in self.settings if word.startswith((f"{name}=", f"{section}.{name}="))]
+        after = [
+            word.partition("=")[2] for word in self.settings if word.startswith((f"{name}=", f"{section}.{name}="))
+        ]
         return float(after[-1]) / float(before) if before and after else 1.0
 
 
@@ -202,12 +204,17 @@ def _variant(recipe: dict[str, Any], cell: dict[str, Any], budget: str) -> Varia
         return None
     settings = tuple(changes.get("settings", ()))
     preset = changes.get("preset", cell["preset"])
-    return Variant(preset, (*settings, *own), budget if settings else "", own, cell.get("cost", ""), changes.get("cost", ""))
+    return Variant(
+        preset, (*settings, *own), budget if settings else "", own, cell.get("cost", ""), changes.get("cost", "")
+    )
 
 
 def _grid(recipe: dict[str, Any], grid: dict[str, Any]) -> list[Cell]:
     """Return a cell for each value of a setting; budgets may have values of their own."""
-    setting, by_budget = grid["setting"], {budget: grid[f"values-{budget}"] for budget in BUDGETS if f"values-{budget}" in grid}
+    setting, by_budget = (
+        grid["setting"],
+        {budget: grid[f"values-{budget}"] for budget in BUDGETS if f"values-{budget}" in grid},
+    )
     lists = {budget: by_budget.get(budget, grid["values"]) for budget in BUDGETS}
     cells = []
     for value in dict.fromkeys(value for values in lists.values() for value in values):
