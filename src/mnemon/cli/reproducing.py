@@ -81,8 +81,8 @@ def reproduce(
 ) -> int:
     """Run tables and figures of the paper again, and show what came out beside what was published.
 
-    What is in the output folder already is not run again, and what was stopped goes on. Ctrl-C saves and says how to go
-    on; nothing is lost.
+    What is in the output folder already is not run again, and what was stopped goes on.
+    Ctrl-C saves and says how to go on; nothing is lost.
 
     Parameters
     ----------
@@ -175,8 +175,8 @@ def _announce(recipes: list[Recipe], budget: str, seeds: int | None) -> None:
         if not there:
             say(f"{recipe.name}: not part of the budget {budget}")
         elif any(variant.exists for variant in there):
-            n = len(dict.fromkeys(there))
-            say(f"{recipe.name}: {n} runs per seed, about {in_words(recipe.seconds(budget, seeds))} on one core")
+            n, cost = len(dict.fromkeys(there)), in_words(recipe.seconds(budget, seeds))
+            say(f"{recipe.name}: {n} {'run' if n == 1 else 'runs'} per seed, about {cost} on one core")
         if any(not variant.exists for variant in there):
             say(f"{recipe.name}: {_waits(recipe)}")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from mnemon.errors import UsageError
 from mnemon.experiments.reproduce.plan import Wanted, lines, wanted
-from mnemon.experiments.reproduce.recipe import BUDGETS, Recipe
+from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
-from mnemon.experiments.reproduce.tables import cells_of, count
+from mnemon.experiments.reproduce.tables import cells_of, count, notes
 from mnemon.experiments.reproduce.verdict import Line
 from mnemon.results.record import RunRecord, write_text
 
@@ -21,7 +21,7 @@ MOST_NAMES = 12
 def write(path: Path, recipes: Sequence[Recipe], shelf: Shelf, budget: str | None) -> str:
     """Write the document; return how many lines have which verdict.
 
-    A cell shows the runs of the largest budget that it has any of, unless a budget is named.
+    A cell shows its runs at the paper's budget or, if there are none, at the short one, unless a budget is named.
     """
     found = {recipe.name: _cells(recipe, shelf, budget) for recipe in recipes}
     used = {one.key for cells in found.values() for one in cells if one.key in shelf.finished}
@@ -31,16 +31,17 @@ def write(path: Path, recipes: Sequence[Recipe], shelf: Shelf, budget: str | Non
             "There is no finished run of these recipes here: run them first, or name a folder by --also."
         )
     all_lines = {name: [line for one in cells for line in lines(one, shelf)] for name, cells in found.items()}
-    parts = [_opening(records, [line for found in all_lines.values() for line in found])]
+    there = [line for found in all_lines.values() for line in found if line.values]
+    parts = [_opening(records, there)]
     parts += [_section(recipe, found[recipe.name], all_lines[recipe.name]) for recipe in recipes]
     write_text(path, "\n".join(parts))
-    return count([line for found in all_lines.values() for line in found])
+    return count(there)
 
 
 def _cells(recipe: Recipe, shelf: Shelf, budget: str | None) -> list[Wanted]:
-    """Return every cell at the first budget at which it was run; cells that were not run at the first they have."""
+    """Return every cell at the first budget at which it was run; what was not run, at the first that it has."""
     by_cell: dict[int, list[Wanted]] = {}
-    for name in [budget] if budget else BUDGETS:
+    for name in [budget] if budget else (PAPER, SHORT):
         for one in wanted([recipe], name):
             by_cell.setdefault(id(one.cell), []).append(one)
     return [next((one for one in ones if one.key in shelf.finished), ones[0]) for ones in by_cell.values()]
@@ -54,11 +55,16 @@ def _opening(records: Sequence[RunRecord], everything: Sequence[Line]) -> str:
     budgets = "; ".join(f"*{name}*: {about}" for name, about in BUDGETS.items())
     return f"""# Reproduction
 
-Written by `mnemon reproduce --report` on {datetime.date.today().isoformat()}, from {len(records)} runs that were begun {when} with {named}.
+Written by `mnemon reproduce --report` on {datetime.date.today().isoformat()},
+from {len(records)} runs that were begun {when} with {named}.
+
 In all: {count(everything)}.
 
-Measured is the mean over seeds ± its standard error. *Within the spread*: the difference is at most two standard errors of it (that of the measured mean comes from its seeds or, where
-that says more, from the published spread). Budgets: {budgets}. A run at another protocol than the paper's is not compared with the paper's number.
+Measured is the mean over seeds ± its standard error. *Within the spread*: the difference is at most two standard
+errors of it; that of the measured mean comes from its seeds or, where that is larger, from the published spread. A run at
+another protocol than the paper's is not compared with the paper's number.
+
+Budgets: {budgets}.
 """
 
 
@@ -70,8 +76,8 @@ def _section(recipe: Recipe, cells: Sequence[Wanted], found: Sequence[Line]) -> 
             "| | published | measured | n | seeds | difference | budget | verdict |",
             "|---|---|---|---|---|---|---|---|",
         ]
-        parts += [_row(line) for line in there]
-        parts.append("")
+        parts += [*(_row(line) for line in there), ""]
+        parts += [line for note in notes(there) for line in (f"{note[0].upper()}{note[1:]}.", "")]
     run = {(line.row, line.column) for line in there}
     left = [one for one in cells if (one.cell.row, one.cell.column) not in run and one.config is not None]
     missing = list(dict.fromkeys(one.cell.name for one in left))

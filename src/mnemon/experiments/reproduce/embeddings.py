@@ -33,7 +33,7 @@ def map_of(folder: Path, place: Place, side: int) -> EmbeddingMap:
     accuracy = {}
     for task_id in dict.fromkeys((0, len(stream) - 1)):
         task, own = stream.tasks[task_id], embeddings[task_id]
-        grid = []
+        grid: list[list[float]] = []
         for y in ys:
             grid.append([])
             for x in xs:

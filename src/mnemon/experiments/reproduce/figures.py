@@ -146,7 +146,8 @@ def _embeddings(outcome: Outcome) -> dict[str, Chart]:
             space.write(home)
         _write_map(outcome.folder, space)
         for name in space.accuracy:
-            charts[f"task-{name}"] = lambda space=space, name=name: figures.embedding_map(space, name)  # type: ignore[misc]
+            number = 1 + list(space.embeddings).index(name)
+            charts[f"task-{number}"] = lambda space=space, name=name: figures.embedding_map(space, name)  # type: ignore[misc]
     return charts
 
 

@@ -67,13 +67,14 @@ class Plan:
 
 
 def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf) -> Plan:
-    """Find out what is left; runs that several recipes need are run once, all cells of a seed before the next seed."""
+    """Find out what is left; what several recipes need is run once, all cells of a seed before the next seed."""
     needed: dict[tuple[int, str], Wanted] = {}
     for one in cells:
         if one.config is not None:
             for seed in range(seeds or one.recipe.n_seeds(one.cell, one.budget)):
                 needed.setdefault((seed, one.key), one)
-    jobs, n_done, n_begun, seconds, taken = [], 0, 0, 0.0, set[Path]()
+    jobs: list[Job] = []
+    n_done, n_begun, seconds, taken = 0, 0, 0.0, set[Path]()
     for seed, key in sorted(needed, key=lambda both: both[0]):
         one = needed[seed, key]
         assert one.config is not None
@@ -89,9 +90,7 @@ def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf) -
         if begun is None:
             _check_free(folder, one.config)
         if folder in taken:
-            raise UsageError(
-                f"Two different runs would both be kept in {folder}: name their settings in the same way."
-            )
+            raise UsageError(f"Two different runs would both be kept in {folder}: name their settings alike.")
         taken.add(folder)
         n_begun += begun is not None
         seconds += one.variant.seconds
@@ -100,7 +99,7 @@ def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf) -
 
 
 def folder_name(variant: Variant) -> str:
-    """Return the name of a variant's folder, which any file system takes: PRESET, PRESET@budget, PRESET@budget+name=value."""
+    """Return the name of a variant's folder, for any file system: PRESET, PRESET@budget, PRESET@budget+name=value."""
     own = [re.sub(r"[^\w.=-]+", "-", word).replace("=-", "=").strip("-") for word in variant.own]
     return "+".join([variant.preset + (f"@{variant.budget}" if variant.budget else ""), *own])
 
@@ -151,9 +150,10 @@ def _line(one: Wanted, metric: str, records: list[RunRecord]) -> Line:
     errors = any(record.metric == "mse" for record in records)
     digits = 4 if errors or metric == "drift" else 2
     published = cell.published.get(metric)
+    why, detail = _not_comparable(one) if published and values else ("", "")
     if one.config is None:
         verdict = f"{WAITING} its preset {one.variant.preset}"
-    elif published and values and (why := _not_comparable(one)):
+    elif why:
         verdict = f"{NOT_COMPARABLE}: {why}"
     else:
         verdict = judge(published, cell.seeds or recipe.seeds[PAPER], values, digits, errors)
@@ -161,7 +161,9 @@ def _line(one: Wanted, metric: str, records: list[RunRecord]) -> Line:
     if recipe.against == "compression" and records:
         x = records[0].counts["compression"]
     seeds = tuple(seed for seed, _ in found)
-    return Line(recipe.name, cell.row, cell.column, metric, one.budget, published, values, seeds, digits, verdict, x)
+    return Line(
+        recipe.name, cell.row, cell.column, metric, one.budget, published, values, seeds, digits, verdict, detail, x
+    )
 
 
 def measured(record: RunRecord, metric: str) -> float:
@@ -172,17 +174,14 @@ def measured(record: RunRecord, metric: str) -> float:
     return record.accuracy.metrics[metric].value
 
 
-def _not_comparable(one: Wanted) -> str:
-    """Say why a run says nothing of the published number; nothing, if it does."""
+def _not_comparable(one: Wanted) -> tuple[str, str]:
+    """Say why a run says nothing of the published number, and in which settings it differs; nothing, if it does."""
     if one.cell.caveat:
-        return one.cell.caveat
+        return one.cell.caveat, ""
     paper = one.cell.variants.get(PAPER)
     config = _config(paper) if paper else None
     assert one.config is not None
     if config is None:
-        return "the paper's own run is not known"
+        return "the paper's own run is not known", ""
     different = differences(substance(one.config), substance(config))
-    if not different:
-        return ""
-    shown = ", ".join(different[:2]) + (f" and {len(different) - 2} more" if len(different) > 2 else "")
-    return f"other protocol ({shown}; here and there)"
+    return ("other protocol", ", ".join(different)) if different else ("", "")

@@ -1,10 +1,10 @@
 """A recipe: which runs a table or figure of the paper is made of, as data.
 
 A recipe is a TOML file in `recipes/`. Its cells name a preset, the settings by which they differ from it, and what is
-measured. `grids` are cells that differ in the value of one setting, `architectures` cells with hypernetworks that are drawn
-at random. What a budget changes stands in `budgets.toml` by the benchmark of a preset, unless the recipe or the cell says
-otherwise. A published number stands in the preset; in the recipe only where there is no preset for it, or the paper gives
-another one for the same run.
+measured. `grids` are cells that differ in the value of one setting, `architectures` cells with hypernetworks that are
+drawn at random. What a budget changes stands in `budgets.toml` by the benchmark of a preset, unless the recipe or the
+cell says otherwise. A published number stands in the preset; in the recipe only where there is no preset for it, or
+the paper gives another one for the same run.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ from mnemon.experiments.reproduce.verdict import (
 from mnemon.results.comparison import as_csv
 
 COLUMNS = ("", "published", "measured", "n", "difference", "verdict")
+MOST_WAYS = 3
+"""Ways to differ from the paper's protocol that are said beneath a table."""
 _STYLES = {WITHIN: "green", BETTER: "green", SHORT: "yellow"}
 _KINDS = (WITHIN, BETTER, SHORT, NOT_COMPARABLE, NO_NUMBER, NOT_RUN, WAITING)
 
@@ -40,7 +42,14 @@ def shown(recipe: Recipe, lines: Sequence[Line]) -> RenderableType:
         *cells, verdict = cells_of(line)
         table.add_row(*map(Text, cells), Text(verdict, style=style))
     title = Text(f"\n{recipe.name}", style="bold").append(f"  {recipe.about} ({recipe.where})\n", style="")
-    return Group(title, table)
+    return Group(title, table, *(Text(note, style="dim") for note in notes(lines)))
+
+
+def notes(lines: Sequence[Line]) -> list[str]:
+    """Say in what other protocols differ from the paper's, each way once."""
+    ways = list(dict.fromkeys(line.detail for line in lines if line.detail))
+    more = [f"and {len(ways) - MOST_WAYS} more ways (see the CSV file)"] if len(ways) > MOST_WAYS else []
+    return [f"other protocol, here and there: {way}" for way in ways[:MOST_WAYS]] + more
 
 
 def cells_of(line: Line) -> list[str]:
@@ -59,13 +68,13 @@ def _spread(mean: float, sem: float, digits: int) -> str:
 def count(lines: Sequence[Line]) -> str:
     """Say how many lines have which verdict."""
     found = Counter(next(kind for kind in _KINDS if line.verdict.startswith(kind)) for line in lines)
-    words = {SHORT: "short of it", BETTER: "better"}
+    words = {SHORT: "short of it", BETTER: "better", WAITING: "waiting for their preset"}
     return ", ".join(f"{found[kind]} {words.get(kind, kind)}" for kind in _KINDS if found[kind])
 
 
 _CSV = (
     "row", "column", "metric", "budget", "x", "published", "published_sem", "measured", "sem", "n", "seeds",
-    "difference", "verdict",
+    "difference", "verdict", "detail",
 )  # fmt: skip
 
 
@@ -77,6 +86,7 @@ def csv_of(lines: Sequence[Line]) -> str:
 def _csv_line(line: Line) -> list[object]:
     published = line.published or (math.nan, math.nan)
     return [
-        line.row, line.column, line.metric, line.budget, math.nan if line.x is None else line.x, *published, line.mean,
-        line.sem, len(line.values), " ".join(map(str, line.seeds)), line.difference, line.verdict,
+        line.row, line.column, line.metric, line.budget, math.nan if line.x is None else line.x, *published,
+        line.mean, line.sem, len(line.values), " ".join(map(str, line.seeds)), line.difference, line.verdict,
+        line.detail,
     ]  # fmt: skip

@@ -32,6 +32,8 @@ class Line:
     seeds: tuple[int, ...]
     digits: int
     verdict: str
+    detail: str = ""
+    """The settings in which a run that cannot be compared differs from the paper's: here and there."""
     x: float | None = None
 
     @property
@@ -59,8 +61,8 @@ def judge(
 ) -> str:
     """Say whether measured values agree with what was published, or by how much they miss or surpass it.
 
-    Chance is two standard errors of the difference. That of the measured mean comes from its seeds or, where that says
-    more, from the published spread, as it must for a single seed.
+    Chance is two standard errors of the difference. That of the measured mean comes from its seeds or, where that is
+    larger, from the published spread, as it must for a single seed.
     """
     if not values:
         return NOT_RUN
