@@ -139,15 +139,20 @@ def names() -> list[str]:
 def load(name: str) -> Recipe:
     """Return a recipe by its name."""
     choose("recipe", name, dict.fromkeys(names()))
-    table = _read(FOLDER / f"{name}.toml")
+    return _load(FOLDER / f"{name}.toml")
+
+
+@functools.cache
+def _load(path: Path) -> Recipe:
+    table = _read(path)
     cells = [_cell(table, cell) for cell in table.get("cells", ())]
     cells += [cell for grid in table.get("grids", ()) for cell in _grid(table, grid)]
     cells += [cell for drawn in table.get("architectures", ()) for cell in _architectures(table, drawn)]
     if not cells:
-        raise UsageError(f"The recipe {name} has no cells.")
+        raise UsageError(f"The recipe {path.stem} has no cells.")
     seeds = {PAPER: 1, SHORT: 1, SMOKE: 1, **table.get("seeds", {})}
     figure, against = table.get("figure", ""), table.get("against", "")
-    return Recipe(name, table["about"], table["where"], figure, against, seeds, tuple(cells))
+    return Recipe(path.stem, table["about"], table["where"], figure, against, seeds, tuple(cells))
 
 
 def chosen(wanted: Sequence[str]) -> list[Recipe]:
