@@ -18,8 +18,8 @@ from mnemon.results.published import Published
 
 NAMES = [
     "table-1", "table-forgetting", "table-hat", "table-upper-bound",
-    "fig-architectures", "fig-beta", "fig-cifar", "fig-compression", "fig-digits", "fig-embedding-2d", "fig-ewc-lambda",
-    "fig-hnet-vs-target-forgetting", "fig-permuted-100", "fig-regression", "fig-search", "fig-zenke",
+    "fig-architectures", "fig-beta", "fig-cifar", "fig-compression", "fig-digits", "fig-embedding-2d",
+    "fig-ewc-lambda", "fig-hnet-vs-target-forgetting", "fig-permuted-100", "fig-regression", "fig-search", "fig-zenke",
     "permuted-250", "small-capacity",
 ]  # fmt: skip
 SOME = 10
@@ -121,13 +121,17 @@ def test_a_published_text_says_what_it_says_of_a_metric(text, metric, number):
         assert found.sem == number.sem or (math.isnan(found.sem) and math.isnan(number.sem))
 
 
-@pytest.mark.parametrize("preset", [preset for preset in presets().values() if preset.published], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "preset", [preset for preset in presets().values() if preset.published], ids=lambda p: p.name
+)
 def test_every_published_text_can_be_read(preset):
     assert published(preset.published, "final") is not None
 
 
 def test_an_unknown_recipe_is_answered_with_the_nearest():
-    with pytest.raises(UsageError, match=r"^Unknown recipe 'table1'\. Did you mean 'table-1'\? Choose one of: table-1, "):
+    with pytest.raises(
+        UsageError, match=r"^Unknown recipe 'table1'\. Did you mean 'table-1'\? Choose one of: table-1, "
+    ):
         load("table1")
 
 
@@ -141,7 +145,12 @@ def test_the_cost_of_every_preset_is_understood(preset):
 
 @pytest.mark.parametrize(
     ("words", "seconds"),
-    [("about 2.5 min", 150), ("about a week (estimated)", 604800), ("about ten days (estimated)", 864000), ("3 s", 3)],
+    [
+        ("about 2.5 min", 150),
+        ("about a week (estimated)", 604800),
+        ("about ten days (estimated)", 864000),
+        ("3 s", 3),
+    ],
 )
 def test_words_stand_for_seconds(words, seconds):
     assert cost.seconds(words) == seconds
