@@ -7,11 +7,12 @@ STAMP := $(VENV)/.installed
 # One thread per process: torch's threads would fight over the cores with the processes of a study or of pytest.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help install run test lint format bench clean
+.PHONY: help install run test test-browser lint format bench clean
 
 help:
 	@echo "make run     learn five tasks with the embedded digits; compare with a network that forgets"
 	@echo "make test    lint, types and the quick test suite"
+	@echo "make test-browser  a report in a real browser (chromium)"
 	@echo "make bench   measure speed and memory, as ratios taken side by side"
 	@echo "make lint    ruff and mypy alone;  make format  lets ruff rewrite"
 	@echo "make install the environment in $(VENV)"
@@ -29,6 +30,13 @@ run: $(STAMP)
 
 test: lint
 	$(BIN)/python -m pytest -n auto
+
+# The browser is Debian's; playwright would bring its own by download.
+test-browser: $(STAMP)
+	@command -v chromium >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+		|| { echo "These tests need chromium, and it could not be installed from here: sudo apt-get install chromium" >&2; exit 1; }
+	$(BIN)/python -m pytest -m browser tests/browser
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

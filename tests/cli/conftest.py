@@ -23,6 +23,14 @@ SMALL = ("steps=20", "n_tasks=3", "target.hidden=[20]", "chunk=300")
 STOPPED_AFTER = 31
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _without_report() -> Iterator[None]:
+    """Leave out the page that a run ends with; the tests of it take this back."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MNEMON_NO_REPORT", "1")
+        yield
+
+
 @pytest.fixture
 def mnemon(capsys, monkeypatch, tmp_path) -> Callable[..., Outcome]:
     """Call the command in this process, in an empty folder and 80 columns."""

@@ -16,7 +16,7 @@ from command_line import contents, ended
 import mnemon as package
 from mnemon.experiments.preset import all_presets
 
-COMMANDS = ("compare", "data", "presets", "run", "settings", "show")
+COMMANDS = ("compare", "data", "presets", "report", "run", "settings", "show")
 
 
 def one_line(text: str) -> str:
@@ -46,7 +46,7 @@ def test_help_of_a_command_explains_each_of_its_words(mnemon, command):
     text = one_line(outcome.out)
     options = re.findall(r"(--[a-z]+)(?: -s)? (?:INT|STR\.\.\.|STR|PATH) (\S)", text)
     assert all(letter.isupper() or letter in "c" for _, letter in options), options
-    assert len(options) == {"compare": 11, "run": 9, "settings": 1, "data": 1}.get(command, 0)
+    assert len(options) == {"compare": 11, "run": 9, "settings": 1, "data": 1, "report": 1}.get(command, 0)
     assert widest(outcome.out) <= 80
 
 

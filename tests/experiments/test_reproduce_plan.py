@@ -41,7 +41,7 @@ RECIPES = {
         metrics = ["final", "during"]
         seeds.paper = 2
         cells = [
-          {{ row = "a", column = "HNET", {PRESET}, settings = [{TINY}], published = "50 ± 20 (during 50 ± 20)" }},
+          {{ row = "a", column = "HNET", {PRESET}, settings = [{TINY}], published = "50 ± 40 (during 50 ± 40)" }},
           {{ row = "b", column = "HNET", {PRESET}, settings = [{TINY}, "beta=0"], smoke = "left out" }},
           {{ row = "c", column = "later", preset = "cifar-to-come" }},
         ]
@@ -160,8 +160,8 @@ def test_a_folder_whose_run_has_other_settings_is_refused(recipes, tmp_path):
     with pytest.raises(UsageError) as error:
         planned(tmp_path / "out", "one")
     assert str(error.value) == (
-        f"{folder} holds a run with other settings than the recipe has now: training.steps (6 and 7) (there and now). "
-        "Choose another --out, or move that folder away."
+        f"{folder} holds a run with other settings than the recipe has now: training.steps (6 and 7) (there and "
+        "now). Choose another --out, or move that folder away."
     )
 
 

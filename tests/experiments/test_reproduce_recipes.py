@@ -19,8 +19,8 @@ from mnemon.results.published import Published
 NAMES = [
     "table-1", "table-forgetting", "table-hat", "table-upper-bound",
     "fig-architectures", "fig-beta", "fig-cifar", "fig-compression", "fig-digits", "fig-embedding-2d",
-    "fig-ewc-lambda", "fig-hnet-vs-target-forgetting", "fig-permuted-100", "fig-regression", "fig-search", "fig-zenke",
-    "permuted-250", "small-capacity",
+    "fig-ewc-lambda", "fig-hnet-vs-target-forgetting", "fig-permuted-100", "fig-regression", "fig-search",
+    "fig-zenke", "permuted-250", "small-capacity",
 ]  # fmt: skip
 SOME = 10
 """Of the architectures that the paper drew, those that are tried here."""

@@ -40,6 +40,12 @@ class Options:
     """Threads per process."""
     quiet: Annotated[bool, Parameter(negative="")] = False
     """Show no progress, only the result."""
+    no_report: Annotated[bool, Parameter(negative="", env_var="MNEMON_NO_REPORT")] = False
+    """Write no report.html at the end."""
+    open: Annotated[bool, Parameter(negative="")] = False
+    """Show report.html in the browser at the end."""
+    tensorboard: Annotated[bool, Parameter(negative="")] = False
+    """Write event files for TensorBoard into the run folders."""
 
     @property
     def overrides(self) -> list[str]:
@@ -59,6 +65,8 @@ class Options:
                 raise UsageError(f"{name} must be at least 1, not {value}.")
         if self.seed < 0:
             raise UsageError(f"--seed must not be negative, not {self.seed}.")
+        if self.open and self.no_report:
+            raise UsageError("--open shows the report: leave out --no-report.")
         if resume is not None and out is not None:
             raise UsageError("--resume goes on in its own folder: leave out --out.")
         if resume is not None and (self.seeds, self.seed) != (1, 0):
@@ -69,7 +77,11 @@ class Options:
         from mnemon.experiments.run import Place, pick_device
 
         pick_device(self.device)
-        return Place(self.device, self.data, self.threads)
+        if self.tensorboard:
+            from mnemon.experiments.events import check_packages
+
+            check_packages()
+        return Place(self.device, self.data, self.threads, self.tensorboard)
 
     def go_on(self, command: str, folder: Path) -> str:
         """Return what to type to go on with a folder."""
@@ -81,6 +93,8 @@ class Options:
         ):
             if value != default:
                 words += [option, str(value)]
+        if self.tensorboard:
+            words.append("--tensorboard")
         return shlex.join(words)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import Settings
+from mnemon.cli.options import Options, Settings
+from mnemon.cli.reporting import show_in_browser, written_report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,8 +99,8 @@ def data(*, data: Path | None = None) -> None:
     console().print(table)
 
 
-def finish(folder: Path) -> None:
-    """Show what came out, keep it beside the runs, and say where everything is."""
+def finish(folder: Path, options: Options) -> None:
+    """Show what came out, keep it beside the runs, as a page too, and say where everything is."""
     from mnemon.results import comparison, samples
     from mnemon.results.record import find_runs, write_text
 
@@ -113,7 +114,12 @@ def finish(folder: Path) -> None:
         for path in find_runs(folder):
             if (sheet := path / samples.FOLDER / samples.SHEET).exists():
                 say(f"What was replayed, right after each task and at the end: {sheet}")
+    page = None if options.no_report else written_report(folder)
+    if page is not None:
+        report += f"; with figures: {page.name}"
     say(f"Kept in {folder} ({report}); show it again: mnemon show {shlex.quote(str(folder))}")
+    if page is not None and options.open:
+        show_in_browser(page)
 
 
 def show_folder(folder: Path, console: Console) -> None:

@@ -54,7 +54,7 @@ def run(
         say(f"The run in {folder} is finished; there is nothing to go on with.")
     if _stopped(jobs, place, options, options.go_on("run", folder)):
         return 130
-    finish(folder)
+    finish(folder, options)
     return 0
 
 
@@ -111,9 +111,9 @@ def compare(
             return 130
     except StudyError as error:  # the other runs are finished
         keep_failures(folder, error.failures)
-        finish(folder)
+        finish(folder, options)
         raise
-    finish(folder)
+    finish(folder, options)
     return 0
 
 

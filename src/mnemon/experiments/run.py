@@ -9,7 +9,7 @@ import platform
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from mnemon import config as settings
 from mnemon.benchmarks.registry import BENCHMARKS
 from mnemon.benchmarks.task import Kind, TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
-from mnemon.experiments import predicting, sampling
+from mnemon.experiments import events, predicting, sampling
 from mnemon.experiments.preset import Preset
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner
@@ -145,6 +145,8 @@ class Place:
     device: str = "auto"
     data: Path | None = None
     threads: int = 1
+    tensorboard: bool = False
+    """Whether event files for TensorBoard are written beside the record."""
 
 
 class _Recorder(Watcher):
@@ -235,7 +237,13 @@ def _execute(
     trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop)
     trainer.resume()
     recorder.keep(trainer.progress)
-    trainer.run()
+    with (
+        events.written(folder, record, trainer.progress, watcher)
+        if place.tensorboard
+        else nullcontext(watcher) as also
+    ):
+        recorder.also = also
+        trainer.run()
     recorder.keep(trainer.progress)
     return record
 

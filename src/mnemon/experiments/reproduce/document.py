@@ -61,7 +61,7 @@ from {len(records)} runs that were begun {when} with {named}.
 In all: {count(everything)}.
 
 Measured is the mean over seeds ± its standard error. *Within the spread*: the difference is at most two standard
-errors of it; that of the measured mean comes from its seeds or, where that is larger, from the published spread.
+errors of it; a single seed is judged by the published spread of single seeds.
 A run at another protocol than the paper's is not compared with the paper's number.
 
 Budgets: {budgets}.

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.published import Published
+from mnemon.results.verdict import WIDTH, Judgement
 
-ERRORS = 2.0
-"""Standard errors of a difference that count as chance."""
-ROUNDING = 0.5
-"""Of the last published digit."""
-WITHIN, SHORT, BETTER = "within the spread", "short of it by", "better by"
-NOT_RUN, NO_NUMBER, NOT_COMPARABLE, WAITING = "not run", "no number published", "not comparable", "waiting for"
+WITHIN, NOT_COMPARABLE = Judgement.WITHIN.value, Judgement.NOT_COMPARABLE.value
+SHORT, BETTER = f"{Judgement.SHORT.value} by", "better by"
+NOT_RUN, NO_NUMBER, WAITING = "not run", "no number published", "waiting for"
 
 
 @dataclass(frozen=True)
@@ -61,22 +59,21 @@ def judge(
 ) -> str:
     """Say whether measured values agree with what was published, or by how much they miss or surpass it.
 
-    Chance is two standard errors of the difference. That of the measured mean comes from its seeds or, where that is
-    larger, from the published spread, as it must for a single seed.
+    Chance is two standard errors of the difference. A single seed has none of its own: it is judged by the published
+    spread of single seeds, where there is one.
     """
     if not values:
         return NOT_RUN
     if published is None:
         return NO_NUMBER
     mean, sem = mean_and_sem(values)
-    of_one = published.sem * math.sqrt(published_seeds)
-    own = [error for error in (sem, of_one / math.sqrt(len(values))) if not math.isnan(error)]
-    gain = (published.mean - mean) if lower_is_better else (mean - published.mean)
+    gain = round(mean, digits) - published.mean
+    if lower_is_better:
+        gain = -gain
     amount = f"{abs(gain):.{digits}f}"
-    if not own:
+    own = sem if len(values) > 1 else published.sem * math.sqrt(published_seeds)
+    if math.isnan(own):
         return f"{BETTER if gain >= 0 else SHORT} {amount} (spread not known)"
-    theirs = 0.0 if math.isnan(published.sem) else published.sem
-    chance = ERRORS * math.hypot(theirs, max(own)) + ROUNDING * 10.0**-digits
-    if abs(gain) <= chance:
+    if abs(gain) <= WIDTH * math.hypot(own, 0.0 if math.isnan(published.sem) else published.sem):
         return WITHIN
     return f"{BETTER if gain > 0 else SHORT} {amount}"

@@ -83,7 +83,7 @@ def embedding_map(space: EmbeddingMap, task: str | None = None) -> Chart:
     wide, high = _edges(space.xs), _edges(space.ys)
     cells = [
         {
-            "x": x, "y": y, "left": wide[j], "right": wide[j + 1], "low": high[i], "high": high[i + 1],
+            "x": x, "y": y, "left": wide[j], "right": _over(wide, j), "low": high[i], "high": _over(high, i),
             "values": [_one_digit(space.accuracy[name][i][j]) for name in tasks],
         }
         for i, y in enumerate(space.ys)
@@ -93,18 +93,17 @@ def embedding_map(space: EmbeddingMap, task: str | None = None) -> Chart:
     x_scale = alt.Scale(domain=[wide[0], wide[-1]], nice=False)
     y_scale = alt.Scale(domain=[high[0], high[-1]], nice=False)
     shade = alt.Scale(scheme=HEAT, domain=[min(seen), max(seen)])
-    legend = alt.Legend(orient="right", gradientLength=160, gradientThickness=10, title="%")
+    legend = alt.Legend(type="gradient", orient="right", gradientLength=160, gradientThickness=10, title="%")
     heat = (
         alt.Chart(rows(cells))
         .transform_calculate(accuracy="datum.values[chosen]")
-        .mark_rect(strokeWidth=0.6)
+        .mark_rect()
         .encode(
             x=alt.X("left:Q", scale=x_scale, title="first component of the embedding"),
             x2="right:Q",
             y=alt.Y("low:Q", scale=y_scale, title="second component"),
             y2="high:Q",
             color=alt.Color("accuracy:Q", scale=shade, legend=legend),
-            stroke=alt.Stroke("accuracy:Q", scale=shade, legend=None),  # or seams would show between the cells
             tooltip=[
                 alt.Tooltip("accuracy:Q", title="accuracy (%)", format=".1f"),
                 alt.Tooltip("x:Q", title="first component", format=".3g"),
@@ -126,7 +125,9 @@ def embedding_map(space: EmbeddingMap, task: str | None = None) -> Chart:
         color=alt.condition(own, alt.value("#D55E00"), alt.value("#000000")),
         shape=alt.condition(own, alt.value("diamond"), alt.value("circle")),
     )
-    halo = base.mark_text(dy=-14, fontSize=12, fill="white", stroke="white", strokeWidth=3).encode(text="task:N")
+    halo = base.mark_text(
+        dy=-14, fontSize=12, fill="white", stroke="white", strokeWidth=3, strokeJoin="round"
+    ).encode(text="task:N")
     names = base.mark_text(dy=-14, fontSize=12, fill="black").encode(text="task:N")
     title = f"task {task}" if task else ""
     return styled(alt.layer(heat, marks, halo, names), title, height=360, width=400)
@@ -136,6 +137,11 @@ def _edges(centres: list[float]) -> list[float]:
     """Return where the cells of a grid begin and end."""
     between = [(a + b) / 2 for a, b in pairwise(centres)]
     return [centres[0] - (between[0] - centres[0]), *between, centres[-1] + (centres[-1] - between[-1])]
+
+
+def _over(edges: list[float], i: int) -> float:
+    """Return the end of a cell, a little over its neighbour, or seams would show."""
+    return min(edges[i + 1] + 0.1 * (edges[i + 1] - edges[i]), edges[-1])
 
 
 def _one_digit(value: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -29,7 +30,8 @@ def save(chart: Chart, path: str | Path) -> Path:
     except OSError as error:
         raise UsageError(f"Could not write {path}: {error}.") from error
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
     return path
 
 

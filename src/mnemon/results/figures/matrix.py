@@ -9,7 +9,7 @@ from mnemon.results.figures.style import HEAT, LABEL, Chart, altair, matrices, r
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import check_same_experiment, unit
 
-MOST_NUMBERS, MOST_CELLS = 12, 40
+MOST_NUMBERS, MOST_CELLS = 10, 40
 """Tasks up to which each cell shows its number, and up to which all are drawn; of more, some, evenly spread."""
 
 
@@ -48,7 +48,7 @@ def accuracy_matrix(records: Sequence[RunRecord]) -> Chart:
             alt.Tooltip("n:Q", title="seeds"),
         ],
     )
-    height = max(90, min(26 * len(shown), 360))
+    height = max(110, min(34 * len(shown), 340))
     if n_tasks > MOST_NUMBERS:
         return styled(heat, height=height)
     bright = f"datum.mean {'>' if first.metric == 'accuracy' else '<'} {(low + high) / 2}"

@@ -34,8 +34,9 @@ def methods_at_the_end(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
             margin = 0.0 if math.isnan(published.sem) else published.sem
             low, high = published.mean - margin, published.mean + margin
             marks.append({"label": label, "mean": published.mean, "low": low, "high": high, "sem": published.sem})
-    y = alt.Y("label:N", title=None, sort=labels, axis=alt.Axis(labelLimit=170, grid=True))
-    x = alt.X("mean:Q", title=f"{unit(first)} at the end, mean over tasks", scale=alt.Scale(zero=False))
+    y = alt.Y("label:N", title=None, sort=labels, axis=alt.Axis(labelLimit=180, grid=True))
+    axis = alt.Axis(tickCount=5, labelOverlap=True)
+    x = alt.X("mean:Q", title=f"{unit(first)} at the end, mean over tasks", scale=alt.Scale(zero=False), axis=axis)
     base = alt.Chart(rows(point for point in points if point["n"])).encode(y=y, color=colour(labels).legend(None))
     chart = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q") + base.mark_point(
         filled=True, size=80, opacity=1

@@ -44,10 +44,10 @@ def configured(chart: Chart) -> Chart:
     """Give a chart labels that one can read."""
     # One call: every further one would copy all data once more.
     return chart.configure(
-        axis={"labelFontSize": LABEL, "titleFontSize": TITLE, "titleFontWeight": "normal", "gridOpacity": 0.4},
+        axis={"labelFontSize": LABEL, "titleFontSize": TITLE, "titleFontWeight": "normal"},
         legend={
             "labelFontSize": LABEL, "titleFontSize": LABEL, "titleFontWeight": "normal", "labelLimit": 280,
-            "orient": "bottom", "columns": 2, "symbolOpacity": 1, "symbolStrokeWidth": 2,
+            "orient": "bottom", "columns": 2, "symbolOpacity": 1,
         },
         title={"fontSize": TITLE, "anchor": "start", "fontWeight": "normal"},
         view={"stroke": None},
@@ -56,7 +56,7 @@ def configured(chart: Chart) -> Chart:
 
 def rows(values: Iterable[Mapping[str, Any]]) -> Any:
     """Return rows as a chart's data, rounded to what can be seen, NaN as nothing."""
-    return altair().Data(values=[{key: _short(value) for key, value in row.items()} for row in values])
+    return altair().InlineData(values=[{key: _short(value) for key, value in row.items()} for row in values])
 
 
 def _short(value: Any) -> Any:

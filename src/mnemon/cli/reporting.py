@@ -1,0 +1,54 @@
+"""The command that writes a report, and what the commands that train say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mnemon.cli.app import say
+
+
+def report(
+    *runs: Annotated[Path, Parameter(name="RUN")],
+    out: Path | None = None,
+    open: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Write a page with figures and tables about runs: one HTML file that needs no network.
+
+    `mnemon report runs/one runs/two` puts several experiments side by side.
+
+    Parameters
+    ----------
+    runs
+        Folders of runs, of several seeds or of comparisons; runs may lie anywhere below them.
+    out
+        File to write. Default: report.html in the folder, or here if there are several.
+    open
+        Show it in the browser.
+    """
+    from mnemon.results.report import write_report
+
+    path = write_report(runs, out)
+    say(f"Written: {path}")
+    if open:
+        show_in_browser(path)
+
+
+def written_report(folder: Path) -> Path | None:
+    """Write the report of a folder that was just trained in; without the packages for it, say how to get them."""
+    from mnemon.results.report import missing_packages, write_report
+
+    if missing_packages():
+        say("For a page with figures beside the tables: pip install 'mnemon[report]'")
+        return None
+    return write_report([folder])
+
+
+def show_in_browser(path: Path) -> None:
+    """Open a file in the browser; where there is none, say which file it is."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        say(f"There is no browser here; open {path.resolve()} in one.")

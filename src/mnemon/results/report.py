@@ -1,0 +1,126 @@
+"""Runs as one page: an HTML file that needs no network, with tables that need no JavaScript.
+
+The page is made for a person with a browser, years later: figures, their numbers, every setting.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+import mnemon
+from mnemon.errors import UsageError
+from mnemon.results.groups import Experiment, Group, gather
+from mnemon.results.record import write_text
+from mnemon.results.sections import Board, Charts, Pictures, Section, alarms_of
+
+FILE = "report.html"
+MOST_DRAWN = 12
+"""Experiments with figures of their own; of more, the tables."""
+MOST_DETAILED = 60
+"""Experiments with tables of their own; of more, a row among the others."""
+MOST_OPEN = 3
+"""Experiments that are unfolded when the page opens."""
+MOST_ROWS = 20
+"""Rows of a table that is unfolded."""
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def missing_packages() -> list[str]:
+    """Name the packages that a report needs and that are not installed."""
+    needed = {"altair": "altair", "vl_convert": "vl-convert-python", "jinja2": "jinja2"}
+    return [name for module, name in needed.items() if importlib.util.find_spec(module) is None]
+
+
+def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+    """Write a page about the runs in folders; return its path.
+
+    It is `out`, or report.html in the folder, or here if there are several.
+    """
+    if not folders:
+        raise UsageError("Name the folder of a run, of several seeds or of a comparison: mnemon report RUN.")
+    if missing := missing_packages():
+        raise UsageError(f"A report needs more packages ({', '.join(missing)}): pip install 'mnemon[report]'.")
+    path = _path(folders, out)
+    write_text(path, page(gather(folders)))
+    return path
+
+
+def _path(folders: Sequence[Path], out: Path | None) -> Path:
+    if out is None:
+        return (folders[0] if len(folders) == 1 else Path()) / FILE
+    if out.is_dir():
+        return out / FILE
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"A report is an HTML file: --out must be a folder or end in .html, not {out}.")
+    if not out.parent.exists():
+        raise UsageError(f"There is no folder {out.parent} for {out.name}.")
+    return out
+
+
+def page(groups: Sequence[Group]) -> str:
+    """Return the page about groups of experiments."""
+    import jinja2
+
+    charts = Charts()
+    experiments = [experiment for group in groups for experiment in group.experiments]
+    pictures = Pictures()
+    drawn = {id(experiment) for experiment in experiments[:MOST_DRAWN]}
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    sections = [
+        Section(f"experiment-{i + 1}", experiment, charts, pictures, id(experiment) in drawn)
+        for i, experiment in enumerate(experiments)
+    ]
+    boards = [Board(group, charts) for group in groups if len(group.experiments) > 1]
+    return environment.get_template("report.html").render(
+        title=_title(experiments),
+        sections=sections,
+        boards=boards,
+        judged=any(section.record.published for section in sections),
+        alarms=alarms_of(experiments),
+        n_runs=sum(len(experiment.runs) for experiment in experiments),
+        most_drawn=MOST_DRAWN,
+        most_detailed=MOST_DETAILED,
+        most_open=MOST_OPEN,
+        most_rows=MOST_ROWS,
+        charts=charts.specs,
+        bundle=_bundle() if charts.specs else "",
+        version=mnemon.__version__,
+    )
+
+
+def _title(experiments: Sequence[Experiment]) -> str:
+    names = [experiment.label for experiment in experiments]
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+@functools.cache
+def _bundle() -> str:
+    """Return Vega, Vega-Lite and vega-embed in one piece; kept in the cache, for it takes seconds to make."""
+    import altair
+    import pooch
+    import vl_convert
+
+    version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    kept = Path(pooch.os_cache("mnemon")) / f"vega-lite-{version}-{metadata.version('vl-convert-python')}.js"
+    try:
+        return kept.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        made = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]  # a snippet is optional
+        bundle = made.replace("</script", "<\\/script")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_text(kept, bundle)
+    except (OSError, UsageError):  # a cache that cannot be written only costs time
+        pass
+    return bundle

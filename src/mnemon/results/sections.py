@@ -1,0 +1,383 @@
+"""What a report shows: experiments side by side, and each by itself, as figures and tables for its template."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mnemon.results import figures, samples
+from mnemon.results.comparison import in_bytes, ms_per_step, parameters
+from mnemon.results.figures.style import MOST_SERIES, spread_out
+from mnemon.results.groups import Experiment, Group, flat, method_of, scenario_of
+from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
+from mnemon.results.published import read as read_published
+from mnemon.results.record import RunRecord
+from mnemon.results.tables import spread, tested_on, unit
+from mnemon.results.verdict import judge
+
+MOST_DOTS = 30
+"""Methods in the figure with a row for each."""
+MOST_PICTURES = 1_000_000
+"""Bytes of generated images on a page."""
+MOST_PLACES = 50
+"""Places along a side of the map of an embedding space."""
+
+
+@dataclass
+class Figure:
+    """A chart with its caption, and in words what is to be seen."""
+
+    id: str
+    caption: str
+    height: int
+
+
+class Charts:
+    """The charts of a page, each as wide as its place."""
+
+    def __init__(self) -> None:
+        self.specs: dict[str, str] = {}
+
+    def add(self, chart: Any, caption: str) -> Figure:
+        spec = chart.to_dict(validate=False)
+        spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}, "description": caption}
+        spec.pop("$schema", None)
+        name = f"chart-{len(self.specs) + 1}"
+        self.specs[name] = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
+        return Figure(name, caption, int(spec.get("height", 300)))
+
+
+class Pictures:
+    """The generated images of a page, up to a number of bytes."""
+
+    def __init__(self) -> None:
+        self.left = MOST_PICTURES
+
+    def of(self, path: Path) -> str:
+        """Return a file as a data URI; nothing, if it is too large by now."""
+        content = path.read_bytes()
+        if len(content) > self.left:
+            return ""
+        self.left -= len(content)
+        return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
+@dataclass
+class Table:
+    """Rows under headings; the first cell of a row is its head."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: list[list[str]]
+    numeric: bool = True
+
+
+@dataclass
+class Sheet:
+    """A sheet of generated images, or where it is if it was too large for the page."""
+
+    source: str
+    path: str
+    about: str
+    columns: int
+
+
+class Board:
+    """Experiments on the same tasks, side by side."""
+
+    def __init__(self, group: Group, charts: Charts):
+        self.title, self.size = group.title, len(group.experiments)
+        first = group.experiments[0].first
+        labels = list(group.records)
+        some = {label: group.records[label] for label in labels[:MOST_SERIES]}
+        rows = {label: group.records[label] for label in labels[:MOST_DOTS]}
+        said = f"{unit(first)}{tested_on(first)}"
+        drawable = [record for records in rows.values() for record in records if record.finished]
+        self.notes = []
+        if len(labels) > MOST_SERIES:
+            self.notes.append(f"Lines are drawn for the first {MOST_SERIES} of {len(labels)} experiments.")
+        if len(labels) > MOST_DOTS:
+            self.notes.append(f"Rows are drawn for the first {MOST_DOTS} of {len(labels)} experiments.")
+        self.figures = [
+            charts.add(figures.methods_at_the_end(rows), f"{said} at the end, mean over tasks ± SEM over seeds"),
+            charts.add(figures.methods_per_task(some), f"{said} on each task at the end, with SEM over seeds"),
+            charts.add(figures.average_so_far(some), f"{said} averaged over the tasks so far, with SEM over seeds"),
+        ] if drawable else []  # fmt: skip
+        self.table = Table(
+            f"{said}, mean over tasks",
+            ("method", "at the end", "right after", "parameters", "kept per task", "ms per step"),
+            [_board_row(experiment) for experiment in group.experiments],
+        )
+
+
+def _board_row(experiment: Experiment) -> list[str]:
+    first, finished = experiment.first, [record for record in experiment.records if record.finished]
+    return [
+        experiment.label,
+        _spread((r.accuracy.final.value for r in finished), first),
+        _spread((r.accuracy.during.value for r in finished), first),
+        f"{parameters(first):,}",
+        in_bytes(first.counts["per_task"]),
+        _spread_of((ms_per_step(r) for r in finished), ".3g"),
+    ]
+
+
+@dataclass
+class Section:
+    """One experiment."""
+
+    id: str
+    experiment: Experiment
+    charts: Charts
+    pictures: Pictures
+    drawn: bool
+    figures: list[Figure] = field(default_factory=list)
+    losses: list[Figure] = field(default_factory=list)
+    sheets: list[Sheet] = field(default_factory=list)
+    space: Figure | None = None
+    space_table: Table | None = None
+    space_note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.drawn:
+            self._draw()
+            self._add_sheets()
+            self._add_space()
+
+    @property
+    def label(self) -> str:
+        return self.experiment.label
+
+    @property
+    def record(self) -> RunRecord:
+        return self.experiment.first
+
+    @property
+    def records(self) -> list[RunRecord]:
+        return self.experiment.records
+
+    @property
+    def method(self) -> str:
+        return method_of(self.record)
+
+    @property
+    def scenario(self) -> str:
+        return scenario_of(self.record)
+
+    @property
+    def seeds(self) -> str:
+        return _ranges(record.seed for record in self.records)
+
+    @property
+    def finished(self) -> str:
+        n = sum(record.finished for record in self.records)
+        return "all" if n == len(self.records) else f"{n} of {len(self.records)}"
+
+    @property
+    def started(self) -> str:
+        return min(record.started for record in self.records).replace("T", " ")[:16]
+
+    @property
+    def alarms(self) -> list[str]:
+        return [text.removeprefix(f"{self.label}: ") for text in alarms_of([self.experiment])]
+
+    @property
+    def folders(self) -> list[str]:
+        return [str(path) for path in self.experiment.runs]
+
+    @property
+    def verdict(self) -> dict[str, str]:
+        verdict = judge(self.records)
+        difference = "" if math.isnan(verdict.difference) else f"{verdict.difference + 0.0:+.2f}"
+        measured = _spread((r.accuracy.final.value for r in self.records if r.finished), self.record)
+        return {
+            "published": self.record.published or "·",
+            "measured": measured,
+            "n": str(verdict.n),
+            "difference": difference or "·",
+            "judgement": verdict.judgement.value,
+            "kind": verdict.judgement.name.lower().replace("_", "-"),
+            "reason": verdict.reason,
+        }
+
+    @property
+    def tasks(self) -> Table:
+        record, values = self.record, [r.accuracy.values for r in self.records]
+        rows = []
+        for j, name in enumerate(record.task_names):
+            during, final = [v[j, j] for v in values], [v[-1, j] for v in values]
+            change = [b - a for a, b in zip(during, final, strict=True)]
+            rows.append([f"{j + 1}: {name}", *(_spread(numbers, record) for numbers in (during, final, change))])
+        caption = f"{unit(record)} on each task{tested_on(record)}"
+        return Table(caption, ("task", "right after", "at the end", "change"), rows)
+
+    @property
+    def metrics(self) -> Table:
+        rows = []
+        for name in METRICS:
+            all_ = [record.accuracy.metrics[name] for record in self.records]
+            reason = next((metric.reason for metric in all_ if metric.reason), "")
+            value = _spread((metric.value for metric in all_), self.record)
+            about = _about_metric(name)
+            rows.append([name, value, f"{about} None here: {reason}." if value == "·" and reason else about])
+        if any(not math.isnan(v) for record in self.records for row in record.inferred for v in row):
+            right = [mean_and_sem(record.inferred[-1])[0] for record in self.records if record.inferred]
+            rows.append(["task inferred right", _spread(right, self.record), "Percentage of inputs, at the end."])
+        if drifts := [max(record.drift) for record in self.records if record.drift]:
+            rows.append(
+                ["drift of replay", f"{mean_and_sem(drifts)[0]:.2g}", "Mean squared, of the task that drifted most."]
+            )
+        return Table(
+            "Metrics of the accuracy matrix, each named after its source", ("metric", "value", "meaning"), rows
+        )
+
+    @property
+    def costs(self) -> Table:
+        counts, record = self.record.counts, self.record
+        rows = [
+            ["parameters stored after the last task", f"{parameters(record):,} ({in_bytes(parameters(record))})"],
+            ["of these, for each task", f"{int(counts['per_task']):,}"],
+            ["weights of the target network", f"{int(counts['target']):,}"],
+            ["compression (stored / target)", f"{counts['compression']:.3f}"],
+            ["training per seed", f"{_spread_of((r.seconds.get('train', math.nan) for r in self.records), '.1f')} s"],
+            ["testing per seed", f"{_spread_of((r.seconds.get('test', math.nan) for r in self.records), '.1f')} s"],
+            ["training step", f"{_spread_of((ms_per_step(r) for r in self.records), '.3g')} ms"],
+        ]
+        return Table("Parameters and time", ("cost", "value"), rows)
+
+    @property
+    def settings(self) -> Table:
+        rows = [[name, _plain(value)] for name, value in flat(self.record.config)]
+        return Table("Every setting", ("setting", "value"), rows, numeric=False)
+
+    @property
+    def versions(self) -> Table:
+        names = dict.fromkeys(name for record in self.records for name in record.versions)
+        rows = [
+            [name, ", ".join(dict.fromkeys(r.versions[name] for r in self.records if name in r.versions))]
+            for name in names
+        ]
+        return Table("Versions", ("what", "version"), rows, numeric=False)
+
+    def _draw(self) -> None:
+        records, record = self.records, self.record
+        if not any(r.matrix for r in records):
+            return
+        said, over = f"{unit(record)}{tested_on(record)}", "" if len(records) == 1 else ", mean over seeds"
+        band = "" if len(records) == 1 else "; bands are one SEM over seeds"
+        mark = "; the hollow diamond was published" if read_published(record.published) else ""
+        n_tasks = len(record.task_names)
+        some = f" (some of {n_tasks} tasks)" if n_tasks > figures.matrix.MOST_CELLS else ""
+        few = f" (some of {n_tasks} tasks)" if n_tasks > MOST_SERIES else ""
+        self.figures = [
+            self.charts.add(figures.accuracy_matrix(records), f"{said} on each task after each task{over}{some}"),
+            self.charts.add(figures.per_task(records), f"{said} on each task, right after it and at the end{band}"),
+            self.charts.add(figures.tasks_over_time(records), f"{said} on each task as more are learned{few}{band}"),
+            self.charts.add(
+                figures.average_so_far({"": records}), f"{said} averaged over the tasks so far{band}{mark}"
+            ),
+        ]
+        for name in figures.terms_of(records):
+            caption = f"{name} over all steps{band}; dotted lines: a new task begins"
+            self.losses.append(self.charts.add(figures.loss_term(records, name), caption))
+
+    def _add_sheets(self) -> None:
+        for path, record in self.experiment.runs.items():
+            sheet = path / samples.FOLDER / samples.SHEET
+            if sheet.exists():
+                about = (
+                    f"What was replayed, seed {record.seed}: a row per task, left right after it, right at the end"
+                )
+                self.sheets.append(Sheet(self.pictures.of(sheet), str(sheet), about, _width(sheet)))
+                return
+
+    def _add_space(self) -> None:
+        for path in self.experiment.runs:
+            space = figures.EmbeddingMap.read(path)
+            if space is None:
+                continue
+            thinned = _thinned(space)
+            if thinned is not space:
+                self.space_note = (
+                    f"Drawn on {len(thinned.xs)} × {len(thinned.ys)} of {len(space.xs)} × {len(space.ys)} places."
+                )
+            caption = "Accuracy (%) from each place of the embedding space; marks are the tasks' embeddings"
+            self.space = self.charts.add(figures.embedding_map(thinned), caption)
+            rows = [[task, *(f"{space.nearest(task, at):.1f}" for at in space.embeddings)] for task in space.accuracy]
+            self.space_table = Table(
+                "Accuracy (%) on a task (row) from where the embedding of a task (column) is",
+                ("", *space.embeddings),
+                rows,
+            )
+            return
+
+
+def alarms_of(experiments: Sequence[Experiment]) -> list[str]:
+    """Return what is alarming in experiments, each once: mechanisms that never acted, runs that failed."""
+    found = [f"{e.label}: {alarm}" for e in experiments for record in e.records for alarm in record.alarms]
+    found += [f"{e.label}, seed {seed} failed: {why}" for e in experiments for seed, why in e.failures.items()]
+    return list(dict.fromkeys(found))
+
+
+# Small things that are shown
+
+
+def _spread(values: Iterable[float], record: RunRecord) -> str:
+    """Show mean ± SEM of the values that are there, in the unit of a record."""
+    there = [value for value in values if not math.isnan(value)]
+    return spread(there, record) if there else "·"
+
+
+def _spread_of(values: Iterable[float], form: str) -> str:
+    there = [value for value in values if not math.isnan(value)]
+    if not there:
+        return "·"
+    mean, sem = mean_and_sem(there)
+    return f"{mean:{form}}" + ("" if math.isnan(sem) else f" ± {sem:.2g}")
+
+
+def _plain(value: Any) -> str:
+    return (
+        ", ".join(map(str, value))
+        if isinstance(value, list)
+        else str(value).lower()
+        if value in (True, False)
+        else str(value)
+    )
+
+
+def _about_metric(name: str) -> str:
+    """Return the sentence that explains a metric where it is defined."""
+    return str(getattr(AccuracyMatrix, name).__doc__)
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Show numbers in short: 0–4, 7."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in parts)
+
+
+def _thinned(space: figures.EmbeddingMap) -> figures.EmbeddingMap:
+    """Return a map with as many places as a page can take."""
+    if max(len(space.xs), len(space.ys)) <= MOST_PLACES:
+        return space
+    xs, ys = spread_out(len(space.xs), MOST_PLACES), spread_out(len(space.ys), MOST_PLACES)
+    grids = {task: [[grid[i][j] for j in xs] for i in ys] for task, grid in space.accuracy.items()}
+    return figures.EmbeddingMap([space.xs[j] for j in xs], [space.ys[i] for i in ys], grids, space.embeddings)
+
+
+def _width(picture: Path) -> int:
+    from PIL import Image
+
+    with Image.open(picture) as image:
+        return image.width

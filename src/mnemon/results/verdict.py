@@ -1,0 +1,75 @@
+"""Measured beside published: within the spread, above it, short of it, or not to be compared, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from mnemon.results.metrics import mean_and_sem
+from mnemon.results.published import Published, read
+from mnemon.results.record import RunRecord
+
+WIDTH = 2.0
+"""Standard errors, of measured and published taken together, up to which a difference is within the spread."""
+
+
+class Judgement(str, Enum):
+    """How a measured mean compares with a published one."""
+
+    WITHIN = "within the spread"
+    ABOVE = "above it"
+    SHORT = "short of it"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A measured mean over tasks after the last, its spread over seeds, and what it is beside the published one."""
+
+    judgement: Judgement
+    reason: str
+    mean: float
+    sem: float
+    n: int
+    published: Published | None = None
+
+    @property
+    def difference(self) -> float:
+        """Measured minus published; NaN where nothing was published as a number."""
+        return self.mean - self.published.mean if self.published else math.nan
+
+
+def judge(records: Sequence[RunRecord]) -> Verdict:
+    """Compare the finished seeds of one experiment with what was published for it."""
+    first = records[0]
+    finals = [record.accuracy.final.value for record in records if record.finished]
+    mean, sem = mean_and_sem(finals) if finals else (math.nan, math.nan)
+    published = read(first.published) if first.metric == "accuracy" else None
+
+    def verdict(judgement: Judgement, reason: str) -> Verdict:
+        return Verdict(judgement, reason, mean, sem, len(finals), published)
+
+    if reason := _not_comparable(records, published, len(finals)):
+        return verdict(Judgement.NOT_COMPARABLE, reason)
+    assert published is not None
+    margin = WIDTH * math.hypot(sem, 0.0 if math.isnan(published.sem) else published.sem)
+    difference = round(mean, 2) - published.mean
+    said = f"the difference is {abs(difference):.2f}, {WIDTH:g} standard errors are {margin:.2f}"
+    if abs(difference) <= margin:
+        return verdict(Judgement.WITHIN, said)
+    return verdict(Judgement.ABOVE if difference > 0 else Judgement.SHORT, said)
+
+
+def _not_comparable(records: Sequence[RunRecord], published: Published | None, n: int) -> str:
+    first = records[0]
+    if not first.published:
+        return "nothing was published for these settings"
+    if published is None:
+        return "what was published is not one mean accuracy"
+    if first.config.get("training", {}).get("held_out", 0.0):
+        return "tested on held-out training data"
+    if n == 0:
+        return "no run is finished"
+    return "one seed has no spread; run more with --seeds" if n == 1 else ""

@@ -1,0 +1,140 @@
+"""The report on the command line: written by commands that train, and by one of its own; TensorBoard beside it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import webbrowser
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
+from mnemon.results import report
+from mnemon.training.trainer import Stopped
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[str]:
+    """The addresses that were shown in a browser."""
+    found: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: found.append(address) or True)
+    return found
+
+
+def test_a_run_ends_with_a_report_and_says_so(mnemon, small, monkeypatch, tmp_path, opened):
+    monkeypatch.delenv("MNEMON_NO_REPORT")
+    outcome = mnemon("run", *small, "--out", "run", "--quiet", "--open")
+    assert outcome.out.splitlines()[-1] == (
+        "Kept in run (this report: summary.txt; with figures: report.html); show it again: mnemon show run"
+    )
+    assert opened == [(tmp_path / "run" / "report.html").as_uri()]
+    assert "split-digits" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_run_without_the_packages_hints_at_them(mnemon, finished, monkeypatch):
+    monkeypatch.delenv("MNEMON_NO_REPORT")
+    monkeypatch.setattr(report, "missing_packages", lambda: ["altair"])
+    lines = mnemon("run", "--resume", finished).out.splitlines()
+    assert lines[-2] == "For a page with figures beside the tables: pip install 'mnemon[report]'"
+    assert lines[-1].startswith(f"Kept in {finished} (this report: summary.txt); ")
+
+
+def test_a_comparison_ends_with_a_report(mnemon, monkeypatch, tmp_path):
+    monkeypatch.delenv("MNEMON_NO_REPORT")
+    settings = ["--set", "steps=2", "--set", "n_tasks=2", "--quiet", "--workers", "1"]
+    outcome = mnemon("compare", "joint", "finetuned-target", *settings, "--out", "c")
+    assert "tasks.csv; with figures: report.html); show it again" in outcome.out.splitlines()[-1]
+    assert "Side by side: split-digits, cl1" in (tmp_path / "c" / "report.html").read_text()
+
+
+def test_a_report_of_its_own(mnemon, finished, tmp_path, opened, monkeypatch):
+    outcome = mnemon("report", finished, "--out", "mine.html")
+    assert (outcome.code, outcome.out) == (0, "Written: mine.html\n")
+    assert opened == []
+    monkeypatch.setattr(webbrowser, "open", lambda address: False)
+    outcome = mnemon("report", finished, "--open")
+    assert outcome.out.splitlines() == [
+        f"Written: {finished}/report.html",
+        f"There is no browser here; open {finished}/report.html in one.",
+    ]
+
+
+def test_bad_input_is_one_line(refused, finished, tmp_path):
+    assert refused("report", "nowhere") == "There is no folder nowhere."
+    assert refused("report").startswith("Name the folder of a run, of several seeds or of a comparison")
+    (tmp_path / "empty").mkdir()
+    assert refused("report", "empty") == "empty holds no run: there is no record.json in it or below it."
+    facts = json.loads((finished / "record.json").read_text())
+    (finished / "record.json").write_text(json.dumps({**facts, "format": 99}))
+    assert "has format 99 and was written by a newer mnemon" in refused("report", finished)
+
+
+def test_a_report_that_is_left_out_cannot_be_opened(refused, small):
+    assert refused("run", *small, "--no-report", "--open") == "--open shows the report: leave out --no-report."
+
+
+# TensorBoard
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_events_hold_what_the_record_holds(mnemon, small, tmp_path):
+    words = [*small, "--set", "log_every=10", "--out", "run", "--quiet", "--tensorboard"]
+    assert mnemon("run", *words).code == 0
+    found = scalars(tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    losses = [json.loads(line) for line in (tmp_path / "run" / "losses.jsonl").read_text().splitlines()]
+    assert sorted(found) == [
+        "accuracy/average", "accuracy/task_1", "accuracy/task_2", "accuracy/task_3", "loss/penalty", "loss/task_loss",
+    ]  # fmt: skip
+    assert found["loss/task_loss"] == [
+        (20 * int(entry["task"]) + entry["step"], pytest.approx(entry["task_loss"])) for entry in losses
+    ]
+    rows = record["matrix"]
+    assert found["accuracy/task_1"] == [(20 * (i + 1), pytest.approx(row[0])) for i, row in enumerate(rows)]
+    assert found["accuracy/task_3"] == [(60, pytest.approx(rows[2][2]))]
+    assert found["accuracy/average"][-1] == (60, pytest.approx(sum(rows[2]) / 3))
+
+
+def test_events_of_a_resumed_run_are_those_of_one_that_never_stopped(tmp_path):
+    settings = ("steps=20", "n_tasks=2", "target.hidden=[20]", "chunk=300", "log_every=5", "checkpoint_seconds=1000")
+    config, place = resolve(load_preset("split-digits"), settings), Place("cpu", tensorboard=True)
+
+    def run(folder: Path, jobs, stop_at: int) -> None:
+        calls = itertools.count(1)
+        run_jobs(jobs, place, 1, lambda event: None, lambda: next(calls) >= stop_at)
+
+    folder, jobs = new_jobs(config, range(1), tmp_path / "whole", place)
+    run(folder, jobs, 10**9)
+    folder, jobs = new_jobs(config, range(1), tmp_path / "stopped", place)
+    with pytest.raises(Stopped):
+        run(folder, jobs, 8)
+    kept = (folder / "checkpoint.safetensors").read_bytes()
+    with pytest.raises(Stopped):
+        run(folder, resumed_jobs(folder), 10)
+    (folder / "checkpoint.safetensors").write_bytes(kept)  # as if the process had been killed after step 17
+    run(folder, resumed_jobs(folder), 10**9)
+    assert len(list(folder.glob("events.out.tfevents.*"))) == 3
+    assert scalars(folder) == scalars(tmp_path / "whole")
+
+
+def test_without_tensorboard_it_is_said_how_to_get_it(refused, small, monkeypatch):
+    from mnemon.experiments import events
+
+    monkeypatch.setattr(events.importlib.util, "find_spec", lambda name: None)
+    said = "--tensorboard needs more packages (tensorboard): pip install 'mnemon[tensorboard]'."
+    assert refused("run", *small, "--out", "run", "--tensorboard") == said
+
+
+def test_how_to_go_on_names_tensorboard():
+    from mnemon.cli.options import Options
+
+    assert Options(tensorboard=True).go_on("run", Path("x")) == "mnemon run --resume x --tensorboard"

@@ -1,0 +1,283 @@
+"""A report is one page that needs nothing else, says what the records say, and stays small."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mnemon.errors import UsageError
+from mnemon.results import report
+from mnemon.results.comparison import Comparison
+from mnemon.results.figures import EmbeddingMap
+from mnemon.results.groups import gather
+from mnemon.results.report import write_report
+
+CONFIG = {
+    "preset": "some-preset",
+    "benchmark": {"name": "split-x"},
+    "method": {"name": "hypernet", "beta": 0.01, "hidden": [10, 10]},
+    "training": {"steps": 50, "scenario": "cl1"},
+}
+
+
+@pytest.fixture
+def write(make_record, tmp_path) -> Callable[..., Path]:
+    """Write a run folder with some facts changed."""
+
+    def make(name: str, matrix=((90.0, None), (80.0, 95.0)), config=None, **changes) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        make_record(matrix, config={**CONFIG, **(config or {})}, **changes).write(folder)
+        return folder
+
+    return make
+
+
+class Page(HTMLParser):
+    """What a browser without JavaScript sees: the cells of tables by their caption, the text, links to elsewhere."""
+
+    VOID = ("meta", "link", "img", "br")
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.source = path.read_text(encoding="utf-8")
+        self.tables: dict[str, list[list[str]]] = {}
+        self.open: list[str] = []
+        self.text, self.caption, self.outside = "", "", []
+        self.charts: dict[str, dict] = {}
+        self._chart = ""
+        self.feed(self.source)
+        assert self.open == [], "every tag is closed"
+
+    def handle_starttag(self, tag, attrs):
+        facts = dict(attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self._chart = facts.get("data-chart", "")
+        self.outside += [v for k in ("src", "href") if (v := facts.get(k)) and not v.startswith(("data:", "#"))]
+        if tag == "img":
+            assert facts["alt"]
+        if tag == "caption":
+            self.caption = ""
+        if tag == "tr":
+            self.tables.setdefault(self.caption, []).append([])
+        if tag in ("td", "th"):
+            self.tables[self.caption][-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "script" in self.open:
+            if self._chart:
+                self.charts[self._chart] = json.loads(data)
+        elif "style" not in self.open:
+            self.text += data
+            if "caption" in self.open:
+                self.caption += data.strip()
+            elif {"td", "th"} & set(self.open):
+                self.tables[self.caption][-1][-1] += data
+
+    def rows(self, caption: str) -> list[list[str]]:
+        (found,) = [rows for name, rows in self.tables.items() if name.startswith(caption)]
+        return [[" ".join(cell.split()) for cell in row] for row in found[1:]]
+
+
+RUNS, VERDICTS = "Runs that differ only", "Mean accuracy over tasks"
+
+
+def test_seeds_of_one_experiment_are_one_section_with_their_means(write, tmp_path):
+    write("runs/seed-0", published="87 ± 1")
+    write("runs/seed-1", ((94.0, None), (90.0, 97.0)), seed=1, published="87 ± 1")
+    page = Page(write_report([tmp_path / "runs"]))
+    assert page.rows(RUNS) == [
+        ["some-preset", "some-preset", "hypernet", "cl1", "2", "0–1", "all", "2020-01-01 00:00"]
+    ]
+    ((*numbers, verdict),) = page.rows(VERDICTS)
+    assert numbers == ["some-preset", "87 ± 1", "90.50 ± 3.00", "2", "+3.50"]
+    assert verdict == "within the spread the difference is 3.50, 2 standard errors are 6.32"
+    assert page.rows("Accuracy (%) on each task") == [
+        ["1: task 0", "92.00 ± 2.00", "85.00 ± 5.00", "-7.00 ± 3.00"],
+        ["2: task 1", "96.00 ± 1.00", "96.00 ± 1.00", "0.00 ± 0.00"],
+    ]
+    metrics = {row[0]: row[1:] for row in page.rows("Metrics")}
+    assert metrics["forgetting_avalanche"][0] == "7.00 ± 3.00"
+    assert metrics["fwt_gem"][0] == "·"
+    assert metrics["fwt_gem"][1].endswith("None here: the learner has no answer for a task before it is begun.")
+    assert ["training step", "10 ± 0 ms"] in page.rows("Parameters and time")
+    assert ["method.hidden", "10, 10"] in page.rows("Every setting")
+    assert len(page.charts) == 5
+    assert {chart["width"] for chart in page.charts.values()} == {"container"}
+
+
+def test_the_page_needs_nothing_else(write):
+    page = Page(write_report([write("run")]))
+    assert page.outside == []
+    assert "default-src 'none'" in page.source
+    assert page.source.count("vegaEmbed=") == 1
+    assert len(page.source) < 1_200_000
+
+
+def test_names_are_shown_as_they_are_and_never_run(write):
+    evil = "</script><script>alert(1)</script>"
+    page = Page(write_report([write("run", task_names=[evil, "b & <i>c</i>"], preset=evil, published="90")]))
+    assert "<script>alert" not in page.source
+    assert html.unescape(evil) in page.text
+
+
+def test_experiments_on_the_same_tasks_stand_side_by_side(write, tmp_path):
+    folders = [write(name, preset=name, published="") for name in ("one", "other")]
+    folders.append(write("third", preset="third", config={"benchmark": {"name": "split-y"}}))
+    page = Page(write_report(folders, tmp_path / "all.html"))
+    assert re.findall(r">(Side by side: [^<]+)<", page.source) == ["Side by side: split-x, cl1"]
+    assert [row[:3] for row in page.rows("Accuracy (%), mean over tasks")] == [
+        ["one", "87.50", "92.50"],
+        ["other", "87.50", "92.50"],
+    ]
+    assert "Nothing was published for these settings" in page.text
+    assert len(page.charts) == 3 + 3 * 5
+
+
+def test_a_comparison_keeps_its_labels_and_names_its_failures(write, tmp_path):
+    Comparison("split-x", "cl1", {"mine:beta=1": "a", "b": "b"}, {"b/seed-0": "penalty became nan."}).write(tmp_path)
+    write("a/seed-0")
+    write("b/seed-0", ((90.0, None),), finished=False)
+    page = Page(write_report([tmp_path]))
+    assert [row[0] for row in page.rows(RUNS)] == ["mine:beta=1", "b"]
+    assert "b, seed 0 failed: penalty became nan." in page.text
+    assert page.rows(RUNS)[1][6] == "0 of 1"
+
+
+def test_variants_of_one_preset_are_told_apart_and_a_seed_counts_once(write, tmp_path):
+    write("r/a", config={"method": {"name": "hypernet", "beta": 0.1}})
+    write("r/b", config={"method": {"name": "hypernet", "beta": 0.2}})
+    write("r/c", config={"method": {"name": "hypernet", "beta": 0.2}})
+    write("r/d", config={"method": {"name": "hypernet", "beta": 0.2}}, seed=1)
+    (group,) = gather([tmp_path / "r", tmp_path / "r" / "a"])
+    assert [(e.label, [r.seed for r in e.records]) for e in group.experiments] == [
+        ("some-preset beta=0.1", [0]),
+        ("some-preset beta=0.2", [0, 1]),
+        ("some-preset beta=0.2 (c)", [0]),
+    ]
+
+
+def test_alarms_are_shown_on_top_and_where_they_belong(write):
+    page = Page(write_report([write("run", alarms=["The penalty never acted."])]))
+    assert page.text.count("The penalty never acted.") == 2
+
+
+def test_a_run_that_has_just_begun_has_a_report(write):
+    page = Page(write_report([write("run", (), finished=False, losses=[], seconds={}, published="90")]))
+    assert page.charts == {}
+    assert "not comparable no run is finished" in page.rows(VERDICTS)[0][-1]
+
+
+def test_generated_images_are_in_the_page_unless_they_are_too_large(write, monkeypatch):
+    folder = write("run", drift=[0.01, 0.02])
+    (folder / "samples").mkdir()
+    Image.new("L", (60, 20), 128).save(folder / "samples" / "sheet.png")
+    page = Page(write_report([folder]))
+    assert 'src="data:image/png;base64,iVBOR' in page.source
+    assert ["drift of replay", "0.02", "Mean squared, of the task that drifted most."] in page.rows("Metrics")
+    monkeypatch.setattr("mnemon.results.sections.MOST_PICTURES", 10)
+    page = Page(write_report([folder]))
+    assert "data:image/png" not in page.source
+    assert f"too large for this page, see {folder}/samples/sheet.png" in page.text
+
+
+def test_a_map_of_the_embedding_space_is_shown_with_its_numbers(write):
+    folder = write("run")
+    places = [i / 10 for i in range(61)]
+    grid = [[10 * y + x for x in places] for y in places]
+    EmbeddingMap(places, places, {"a": grid, "b": grid}, {"a": (0, 1), "b": (5, 6)}).write(folder)
+    page = Page(write_report([folder]))
+    assert page.rows("Accuracy (%) on a task (row)") == [["a", "10.0", "65.0"], ["b", "10.0", "65.0"]]
+    assert "Drawn on 50 × 50 of 61 × 61 places." in page.text
+    assert sum("chosen" in json.dumps(chart) for chart in page.charts.values()) == 1
+
+
+def test_hundreds_of_runs_make_a_page_of_bounded_size(write, tmp_path):
+    for i in range(65):
+        for seed in range(4):
+            write(f"runs/{i}/seed-{seed}", config={"method": {"name": "hypernet", "beta": float(i)}}, seed=seed)
+    page = Page(write_report([tmp_path / "runs"]))
+    assert len(page.rows(RUNS)) == 65
+    assert len(page.charts) == 3 + report.MOST_DRAWN * 5
+    assert "Figures are drawn for the first 12 of 65 experiments; 60 have their tables" in page.text
+    assert "Lines are drawn for the first 8 of 65 experiments." in page.text
+    assert page.source.count('class="experiment"') == report.MOST_DETAILED
+    assert len(page.source) < 3_000_000
+
+
+def test_many_tasks_are_folded_away(write):
+    rows = [[90.0 if j <= i else None for j in range(100)] for i in range(100)]
+    page = Page(write_report([write("run", rows)]))
+    assert "Accuracy (%) on each task (100 rows)" in page.text
+    assert "(some of 100 tasks)" in page.text
+    assert len(page.source) < 1_400_000
+
+
+def test_errors_are_reported_in_their_own_unit(write):
+    page = Page(write_report([write("run", ((0.1, None), (0.2, 0.3)), metric="mse", published="mse 0.1, 0.2")]))
+    assert page.rows("Mean squared error on each task")[0] == ["1: task 0", "0.1000", "0.2000", "0.1000"]
+    assert "what was published is not one mean accuracy" in page.rows(VERDICTS)[0][-1]
+
+
+# Where it goes, and what is refused
+
+
+def test_the_page_goes_where_it_is_told(write, tmp_path, monkeypatch):
+    one, other = write("one"), write("other", preset="other")
+    monkeypatch.chdir(tmp_path)
+    assert write_report([one]) == one / "report.html"
+    assert write_report([one, other]) == Path("report.html")
+    assert write_report([one], tmp_path / "mine.html") == tmp_path / "mine.html"
+    assert write_report([one], other) == other / "report.html"
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("page.txt", r"^A report is an HTML file: --out must be a folder or end in \.html, not .*page\.txt\.$"),
+        ("none/page.html", r"^There is no folder .*none for page\.html\.$"),
+    ],
+)
+def test_a_bad_place_is_named(write, tmp_path, out, said):
+    with pytest.raises(UsageError, match=said):
+        write_report([write("run")], tmp_path / out)
+
+
+def test_what_holds_no_run_is_named(write, tmp_path):
+    with pytest.raises(UsageError, match=r"^Name the folder of a run, of several seeds or of a comparison"):
+        write_report([])
+    with pytest.raises(UsageError, match=rf"^There is no folder {tmp_path}/none\.$"):
+        write_report([tmp_path / "none"])
+    with pytest.raises(UsageError, match=rf"^{tmp_path} holds no run: there is no record\.json in it or below it\.$"):
+        write_report([tmp_path])
+    folder = write("run")
+    facts = json.loads((folder / "record.json").read_text())
+    (folder / "record.json").write_text(json.dumps({**facts, "format": 99}))
+    with pytest.raises(
+        UsageError, match=r"has format 99 and was written by a newer mnemon; this one reads format \d\.$"
+    ):
+        write_report([folder])
+
+
+def test_missing_packages_are_named(write, monkeypatch):
+    folder = write("run")
+    monkeypatch.setattr(report.importlib.util, "find_spec", lambda name: None if name == "jinja2" else name)
+    with pytest.raises(
+        UsageError, match=r"^A report needs more packages \(jinja2\): pip install 'mnemon\[report\]'\.$"
+    ):
+        write_report([folder])
+
+
+def test_the_templates_are_part_of_the_package():
+    assert sorted(path.name for path in report.TEMPLATES.iterdir()) == ["report.css", "report.html", "report.js"]
