@@ -90,6 +90,18 @@ def test_ctrl_c_saves_and_says_how_to_go_on(mnemon, monkeypatch):
     )
 
 
+def test_a_run_that_fails_is_named_and_the_others_have_their_table(mnemon):
+    path = recipe.FOLDER / "fig-regression.toml"
+    text = path.read_text().replace('["method=joint"]', '["method=joint", "lr=1e30"]')
+    path.write_text(text)
+    outcome = mnemon("reproduce", "fig-regression", *SMOKE)
+    assert outcome.code == 2
+    assert outcome.err.startswith("mnemon: toy@smoke+method=joint+lr=1e30, seed 0: ")
+    assert "2 of 3" not in outcome.err
+    rows = list(csv.DictReader(io.StringIO(Path("runs/reproduce/fig-regression/cells.csv").read_text())))
+    assert [row["n"] for row in rows] == ["1", "0", "1"]
+
+
 def test_runs_in_other_folders_count(mnemon):
     mnemon("run", "toy", "--set", "steps=20", "--set", "n_test=20", "--out", "mine", "--quiet")
     outcome = mnemon("reproduce", "fig-regression", *SMOKE, "--also", "mine")

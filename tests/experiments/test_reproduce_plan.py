@@ -296,6 +296,16 @@ def test_a_run_without_embeddings_of_two_numbers_has_no_map(recipes, tmp_path):
         map_of(folder, PLACE, 3)
 
 
+def test_a_run_whose_checkpoint_is_gone_has_no_map_and_the_table_is_there_all_the_same(recipes, tmp_path):
+    folder = ran(tmp_path / "out", "map").jobs[0].folder
+    (folder / checkpoint.FILE).unlink()
+    _, remarks = written(tmp_path / "out", "map")
+    assert remarks == [
+        f"There is no checkpoint.safetensors in {folder}, without which no map of its embeddings can be made."
+    ]
+    assert (tmp_path / "out" / "map" / "table.txt").exists()
+
+
 def test_a_regression_keeps_its_predictions_of_both_moments(tmp_path):
     config = resolve(load_preset("toy"), ["steps=20", "n_test=10"])
     stops = itertools.count(1)

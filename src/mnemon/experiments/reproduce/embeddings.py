@@ -10,6 +10,7 @@ from mnemon.errors import UsageError
 from mnemon.experiments.run import Place, load_run
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.results.figures import EmbeddingMap
+from mnemon.training import checkpoint
 from mnemon.training.evaluator import evaluate
 
 MARGIN = 0.5
@@ -22,6 +23,10 @@ def map_of(folder: Path, place: Place, side: int) -> EmbeddingMap:
 
     Weights are generated for one place at a time, so memory does not grow with the grid.
     """
+    if not (folder / checkpoint.FILE).exists():
+        raise UsageError(
+            f"There is no {checkpoint.FILE} in {folder}, without which no map of its embeddings can be made."
+        )
     torch.set_num_threads(place.threads)
     _, stream, learner = load_run(folder, place)
     if not isinstance(learner, HypernetLearner) or learner.memory.hypernet.embedding_size != 2:

@@ -52,9 +52,8 @@ def write(outcome: Outcome) -> str:
     """Write the data of a recipe's figure and, if that is possible, the figure; return what is to be said of it."""
     if not outcome.recipe.figure:
         return ""
-    charts = FIGURES[outcome.recipe.figure](outcome)
     try:
-        for name, chart in charts.items():
+        for name, chart in FIGURES[outcome.recipe.figure](outcome).items():
             figures.save(chart(), outcome.folder / f"{name}.svg")
     except UsageError as error:
         return str(error)
