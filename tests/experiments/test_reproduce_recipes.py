@@ -150,6 +150,7 @@ def test_the_cost_of_every_preset_is_understood(preset):
         ("about a week (estimated)", 604800),
         ("about ten days (estimated)", 864000),
         ("3 s", 3),
+        ("weeks (estimated)", 1209600),
     ],
 )
 def test_words_stand_for_seconds(words, seconds):

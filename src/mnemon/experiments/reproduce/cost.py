@@ -6,15 +6,15 @@ import re
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "day": 86400, "week": 7 * 86400}
 _WORDS = {"a": 1, "an": 1, "two": 2, "three": 3, "ten": 10}
-_FORM = re.compile(rf"(?:about )?(\d+(?:\.\d+)?|{'|'.join(_WORDS)}) ({'|'.join(_UNITS)})s?\b")
+_FORM = re.compile(rf"(?:about )?(?:(\d+(?:\.\d+)?|{'|'.join(_WORDS)}) )?({'|'.join(_UNITS)})s?\b")
 
 
 def seconds(words: str) -> float:
-    """Return the seconds that words such as "about 2.5 min" or "about two weeks (estimated)" stand for."""
+    """Return the seconds that words such as "about 2.5 min" or "about a week (estimated)" stand for; "weeks" are two."""
     found = _FORM.match(words)
     if found is None:
         raise ValueError(f"'{words}' is no cost such as 'about 10 min'.")
-    number, unit = found.groups()
+    number, unit = found.groups(default="two")
     return (_WORDS[number] if number in _WORDS else float(number)) * _UNITS[unit]
 
 
