@@ -10,7 +10,7 @@ _FORM = re.compile(rf"(?:about )?(?:(\d+(?:\.\d+)?|{'|'.join(_WORDS)}) )?({'|'.j
 
 
 def seconds(words: str) -> float:
-    """Return the seconds that words such as "about 2.5 min" or "about a week (estimated)" stand for; "weeks" are two."""
+    """Return the seconds that words such as "about 2.5 min" or "a week (estimated)" stand for; "weeks" are two."""
     found = _FORM.match(words)
     if found is None:
         raise ValueError(f"'{words}' is no cost such as 'about 10 min'.")
