@@ -23,12 +23,18 @@ Schema = Mapping[str, type]
 
 def build(schema: Any, values: Mapping[str, Any], where: str) -> Any:
     """Make a dataclass from plain values, checking every name and type; `where` is its section."""
-    hints = typing.get_type_hints(schema)
+    hints = _hints(schema)
     known = [f.name for f in dataclasses.fields(schema)]
     for name in values:
         if name not in known:
             raise UsageError(f"Unknown setting '{where}.{name}'.{suggest(name, known)} Known: {', '.join(known)}.")
     return schema(**{name: convert(hints[name], value, f"{where}.{name}") for name, value in values.items()})
+
+
+@functools.cache
+def _hints(schema: Any) -> dict[str, Any]:
+    """Return the types of a dataclass's fields; kept, since to evaluate them takes longer than all the rest."""
+    return typing.get_type_hints(schema)
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
@@ -112,7 +118,7 @@ def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequenc
 
 def setting_paths(schema: Any, prefix: str = "") -> dict[str, str]:
     """Return each setting's dotted path with the sentence that explains it."""
-    hints = typing.get_type_hints(schema)
+    hints = _hints(schema)
     found: dict[str, str] = {}
     sentences = explanations(schema)
     for f in dataclasses.fields(schema):

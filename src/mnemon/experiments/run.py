@@ -22,7 +22,7 @@ from mnemon import config as settings
 from mnemon.benchmarks.registry import BENCHMARKS
 from mnemon.benchmarks.task import Kind, TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
-from mnemon.experiments import events, sampling
+from mnemon.experiments import events, predicting, sampling
 from mnemon.experiments.preset import Preset
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner
@@ -152,8 +152,8 @@ class Place:
 class _Recorder(Watcher):
     """Keeps the run folder up to date and passes everything on."""
 
-    def __init__(self, record: RunRecord, learner: AbstractLearner, folder: Path, also: Watcher):
-        self.record, self.learner, self.folder, self.also = record, learner, folder, also
+    def __init__(self, record: RunRecord, learner: AbstractLearner, stream: TaskStream, folder: Path, also: Watcher):
+        self.record, self.learner, self.stream, self.folder, self.also = record, learner, stream, folder, also
 
     def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
         self.also.on_step(progress, terms)
@@ -169,6 +169,8 @@ class _Recorder(Watcher):
         r.finished = progress.task_id == len(r.task_names)
         if progress.task_id:
             sampling.keep_right_after(self.learner, self.folder, progress.task_id - 1)
+        if progress.task_id and not progress.step:
+            predicting.keep(self.learner, self.stream, self.folder, progress.task_id - 1)
         if r.finished:
             r.alarms = alarms(self.learner, progress)
             r.drift = sampling.keep_at_the_end(self.learner, self.folder)
@@ -231,7 +233,7 @@ def _execute(
             "or start a new run in another folder."
         )
     record = earlier or _new_record(config, seed, stream, learner, device)
-    recorder = _Recorder(record, learner, folder, watcher)
+    recorder = _Recorder(record, learner, stream, folder, watcher)
     trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop)
     trainer.resume()
     recorder.keep(trainer.progress)

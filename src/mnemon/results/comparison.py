@@ -114,9 +114,9 @@ def shown(folder: Path) -> RenderableType:
 def write_numbers(folder: Path) -> None:
     """Write what the table was made of: a line per run, and a line per run and task."""
     entries = read_entries(folder, Comparison.read(folder))
-    write_text(folder / RUNS, _csv(_RUN_COLUMNS, (_run_line(e.label, r) for e in entries for r in e.records)))
+    write_text(folder / RUNS, as_csv(_RUN_COLUMNS, (_run_line(e.label, r) for e in entries for r in e.records)))
     lines = (line for e in entries for r in e.records for line in _task_lines(e.label, r))
-    write_text(folder / TASKS, _csv(_TASK_COLUMNS, lines))
+    write_text(folder / TASKS, as_csv(_TASK_COLUMNS, lines))
 
 
 # What a run came to, in one number each
@@ -236,7 +236,7 @@ def _task_lines(label: str, record: RunRecord) -> Iterable[list[object]]:
         yield [label, record.seed, j + 1, name, float(values[j, j]), float(values[-1, j])]
 
 
-def _csv(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+def as_csv(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     """Return lines as CSV; what is not a number is left empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -1,0 +1,209 @@
+"""The command that runs the paper's tables and figures again."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from mnemon.cli.app import console, say
+from mnemon.cli.options import cores
+from mnemon.errors import UsageError, choose
+
+if TYPE_CHECKING:
+    from mnemon.experiments.reproduce.recipe import Recipe
+    from mnemon.experiments.reproduce.shelf import Shelf
+    from mnemon.experiments.run import Place
+
+OUT = Path("runs/reproduce")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Reproduction:
+    """What can be told of a reproduction."""
+
+    budget: str | None = None
+    """paper (its own protocol), short (about an hour on two cores for each; the default) or smoke (about a minute for
+    each, on the embedded digits)."""
+    seeds: int | None = None
+    """Number of seeds, from 0 on. Default: as many as the paper averaged over, for the smaller budgets one."""
+    out: Path = OUT
+    """Folder of the runs, tables and figures; what is in it is not run again."""
+    also: Annotated[list[Path] | None, Parameter(consume_multiple=False, negative="")] = None
+    """Another folder with runs that count, as often as you like; it is only read."""
+    data: Path | None = None
+    """Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache."""
+    device: str = "auto"
+    """cpu, cuda, mps or auto."""
+    workers: int | None = None
+    """Runs at a time. Default: the number of cores."""
+    threads: int = 1
+    """Threads per run."""
+    quiet: Annotated[bool, Parameter(negative="")] = False
+    """Show no progress, only the result."""
+
+    def check(self) -> None:
+        """Refuse what makes no sense."""
+        for name, value in (("--seeds", self.seeds), ("--workers", self.workers), ("--threads", self.threads)):
+            if value is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value}.")
+
+    def command(self, names: tuple[str, ...]) -> str:
+        """Return what to type to go on."""
+        words = ["mnemon", "reproduce", *names]
+        for option, value, default in (
+            ("--budget", self.budget, None),
+            ("--seeds", self.seeds, None),
+            ("--out", self.out, OUT),
+            *(("--also", folder, None) for folder in self.also or ()),
+            ("--data", self.data, None),
+            ("--device", self.device, "auto"),
+            ("--workers", self.workers, None),
+            ("--threads", self.threads, 1),
+        ):
+            if value != default:
+                words += [option, str(value)]
+        return shlex.join(words)
+
+
+AS_USUAL = Reproduction()
+
+
+def reproduce(
+    *name: Annotated[str, Parameter(name="NAME")],
+    list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
+    report: Path | None = None,
+    options: Reproduction = AS_USUAL,
+) -> int:
+    """Run tables and figures of the paper again, and show what came out beside what was published.
+
+    What is in the output folder already is not run again, and what was stopped goes on.
+    Ctrl-C saves and says how to go on; nothing is lost.
+
+    Parameters
+    ----------
+    name
+        Tables and figures, as many as you like (see --list). Default: all.
+    list_
+        Show the names, what each is and what it costs at each budget; run nothing.
+    report
+        Write the verdicts of what was run so far into this Markdown file; run nothing.
+    """
+    options.check()
+
+    from mnemon.experiments.reproduce.recipe import BUDGETS, SHORT, chosen
+
+    recipes = chosen(name)
+    if options.budget is not None:
+        choose("budget", options.budget, BUDGETS)
+    if list_:
+        _list(recipes, options.seeds)
+        return 0
+
+    from mnemon.experiments.reproduce.shelf import look
+
+    shelf = look(options.out, options.also or ())
+    for folder in shelf.strange:
+        say(f"The run in {folder} has settings that this version does not know; it does not count.")
+    if report is not None:
+        from mnemon.experiments.reproduce import document
+
+        say(f"{document.write(report, recipes, shelf, options.budget)}. Written: {report}")
+        return 0
+    return _reproduce(recipes, options.budget or SHORT, shelf, options, options.command(name))
+
+
+def _list(recipes: list[Recipe], seeds: int | None) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from mnemon.experiments.reproduce.cost import in_words
+    from mnemon.experiments.reproduce.recipe import BUDGETS
+
+    terminal = console()
+    for recipe in recipes:
+        costs = {budget: recipe.seconds(budget, seeds) for budget in BUDGETS}
+        known = ", ".join(f"{budget} {in_words(cost)}" for budget, cost in costs.items() if cost)
+        facts = Text(f"{recipe.about} {recipe.where}. Time on one core: {known or 'not known yet'}.")
+        terminal.print(Text(recipe.name, style="bold"), Padding(facts, (0, 0, 0, 4)))
+        if recipe.waits_for:
+            terminal.print(Padding(_waits(recipe), (0, 0, 0, 4)))
+
+
+def _waits(recipe: Recipe) -> str:
+    return f"waiting for its network: there is no preset {', '.join(recipe.waits_for)} yet"
+
+
+def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reproduction, go_on: str) -> int:
+    from mnemon.experiments.reproduce.cost import in_words
+    from mnemon.experiments.reproduce.plan import make_plan, prepare, wanted
+    from mnemon.experiments.run import Place, pick_device
+    from mnemon.experiments.study import StudyError
+
+    pick_device(options.device)
+    place = Place(options.device, options.data, options.threads)
+    cells = wanted(recipes, budget)
+    plan = make_plan(cells, options.seeds, options.out, shelf)
+    workers = min(options.workers or cores(), max(len(plan.jobs), 1))
+    _announce(recipes, budget, options.seeds)
+    going_on = f" ({plan.n_begun} of them begun)" if plan.n_begun else ""
+    say(
+        f"Budget {budget}: {plan.n_done} runs are there, {len(plan.jobs)} are left{going_on}"
+        + (f", about {in_words(plan.seconds / workers)} with {workers} at a time." if plan.jobs else ".")
+    )
+    prepare(plan.jobs, place)
+    try:
+        if plan.jobs and _stopped(plan.jobs, place, workers, options.quiet, go_on):
+            return 130
+    except StudyError:  # the other runs are finished
+        _finish(recipes, cells, options, place)
+        raise
+    _finish(recipes, cells, options, place)
+    return 0
+
+
+def _announce(recipes: list[Recipe], budget: str, seeds: int | None) -> None:
+    """Say what each recipe costs at a budget, before anything is run."""
+    from mnemon.experiments.reproduce.cost import in_words
+
+    for recipe in recipes:
+        there = [cell.variants[budget] for cell in recipe.cells if budget in cell.variants]
+        if not there:
+            say(f"{recipe.name}: not part of the budget {budget}")
+        elif any(variant.exists for variant in there):
+            n, cost = len(dict.fromkeys(there)), in_words(recipe.seconds(budget, seeds))
+            say(f"{recipe.name}: {n} {'run' if n == 1 else 'runs'} per seed, about {cost} on one core")
+        if any(not variant.exists for variant in there):
+            say(f"{recipe.name}: {_waits(recipe)}")
+
+
+def _stopped(jobs: list, place: Place, workers: int, quiet: bool, go_on: str) -> bool:
+    """Run the jobs; return whether they were stopped, after having said how to go on."""
+    from mnemon.experiments.progress import Display
+    from mnemon.experiments.run import stop_on_signal
+    from mnemon.experiments.study import run_jobs
+    from mnemon.training.trainer import Stopped
+
+    try:
+        with stop_on_signal() as should_stop, Display(jobs, console(), quiet) as display:
+            run_jobs(jobs, place, workers, display.on_event, should_stop, go_on)
+    except (Stopped, KeyboardInterrupt) as stop:
+        saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"
+        say(f"Stopped; {saved}. Go on with: {go_on}")
+        return True
+    return False
+
+
+def _finish(recipes: list[Recipe], cells: list, options: Reproduction, place: Place) -> None:
+    from mnemon.experiments.reproduce import outcome
+    from mnemon.experiments.reproduce.shelf import look
+
+    shown, remarks = outcome.write(recipes, cells, look(options.out, options.also or ()), options.out, place)
+    console().print(shown)
+    for remark in remarks:
+        say(remark)
+    say(f"Kept in {options.out}: runs/, and for each recipe {outcome.TABLE}, {outcome.NUMBERS} and its figures.")

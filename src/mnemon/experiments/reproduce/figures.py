@@ -1,0 +1,204 @@
+"""The data of each figure as CSV and, with the extra `report`, the figure itself."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mnemon.errors import UsageError
+from mnemon.experiments import predicting
+from mnemon.experiments.reproduce import embeddings
+from mnemon.experiments.reproduce.plan import Wanted
+from mnemon.experiments.reproduce.recipe import SMOKE, Recipe
+from mnemon.experiments.reproduce.shelf import Shelf
+from mnemon.experiments.reproduce.verdict import Line
+from mnemon.experiments.run import Place
+from mnemon.results import figures, samples
+from mnemon.results.comparison import as_csv
+from mnemon.results.figures.predictions import Prediction, predictions
+from mnemon.results.metrics import mean_and_sem
+from mnemon.results.record import RunRecord, write_text
+
+SIDE, SMOKE_SIDE = 25, 7
+"""Places along each side of a map."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a recipe came to."""
+
+    recipe: Recipe
+    cells: Sequence[Wanted]
+    lines: Sequence[Line]
+    shelf: Shelf
+    out: Path
+    """The folder of all recipes and runs."""
+    place: Place
+
+    @property
+    def folder(self) -> Path:
+        """The folder of this recipe."""
+        return self.out / self.recipe.name
+
+
+Chart = Callable[[], object]
+"""Draws, when it is called: the packages for it may be missing."""
+
+
+def write(outcome: Outcome) -> str:
+    """Write the data of a recipe's figure and, if that is possible, the figure; return what is to be said of it."""
+    if not outcome.recipe.figure:
+        return ""
+    try:
+        for name, chart in FIGURES[outcome.recipe.figure](outcome).items():
+            figures.save(chart(), outcome.folder / f"{name}.svg")
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _tasks(outcome: Outcome) -> dict[str, Chart]:
+    """Every task of every cell, right after it was learned and at the end."""
+    rows: list[list[object]] = []
+    groups: dict[str, list[RunRecord]] = {}
+    for one in outcome.cells:
+        label, records = one.cell.name, alike(outcome.shelf.records(one.key))
+        for record in records:
+            values = record.accuracy.values
+            rows += [
+                [label, record.seed, j + 1, name, float(values[j, j]), float(values[-1, j])]
+                for j, name in enumerate(record.task_names)
+            ]
+        if records:
+            groups[label] = records
+            if "during" in one.cell.metrics:
+                groups[f"{label}, right after"] = [_right_after(record) for record in records]
+    write_text(
+        outcome.folder / "tasks.csv", as_csv(("label", "seed", "task", "name", "right_after", "at_the_end"), rows)
+    )
+    return {"tasks": lambda: figures.methods_per_task(groups)} if groups else {}
+
+
+def alike(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return runs of the same settings under one name: they may have been begun under several."""
+    return [replace(record, preset=records[0].preset, config=records[0].config) for record in records]
+
+
+def _right_after(record: RunRecord) -> RunRecord:
+    """Return a record that has, at the end, each task as it was right after it was learned."""
+    own = [row[j] for j, row in enumerate(record.matrix)]
+    return replace(record, matrix=[*record.matrix[:-1], own])
+
+
+def _against(outcome: Outcome) -> dict[str, Chart]:
+    """Accuracy against a strength or a compression; cells that share a row are averaged."""
+    there = [line for line in outcome.lines if line.values and line.x is not None]
+    rows = [[line.column, line.row, line.metric, line.x, line.mean, line.sem, len(line.values)] for line in there]
+    write_text(outcome.folder / "points.csv", as_csv(("series", "row", "metric", "x", "mean", "sem", "n"), rows))
+    groups: dict[tuple[str, str], dict[str, list[Line]]] = {}
+    for line in there:
+        groups.setdefault((line.column, line.metric), {}).setdefault(line.row, []).append(line)
+    if any(len(lines) > 1 for bins in groups.values() for lines in bins.values()):
+        _write_bins(outcome, groups)
+    series = [
+        figures.Series(f"{column}, {metric}", [_point(lines) for lines in bins.values()])
+        for (column, metric), bins in groups.items()
+    ]
+    against = outcome.recipe.against
+    return {"against": lambda: figures.accuracy_against(series, against, log=True)} if series else {}
+
+
+def _point(lines: Sequence[Line]) -> figures.Point:
+    if len(lines) == 1:
+        return figures.Point(lines[0].x or 0.0, lines[0].mean, lines[0].sem)
+    return figures.Point(
+        sum(line.x or 0.0 for line in lines) / len(lines), *mean_and_sem([line.mean for line in lines])
+    )
+
+
+def _write_bins(outcome: Outcome, groups: dict[tuple[str, str], dict[str, list[Line]]]) -> None:
+    rows = []
+    for (column, metric), bins in groups.items():
+        for row, lines in bins.items():
+            mean, sem = mean_and_sem([line.mean for line in lines])
+            std = sem * math.sqrt(len(lines))
+            rows.append([column, metric, row, len(lines), mean, std])
+    columns = ("series", "metric", "bin", "architectures", "mean", "std")
+    write_text(outcome.folder / "bins.csv", as_csv(columns, rows))
+
+
+def _embeddings(outcome: Outcome) -> dict[str, Chart]:
+    """The map of the first seed's embedding space, kept in its run folder too."""
+    charts: dict[str, Chart] = {}
+    for one in outcome.cells:
+        found = outcome.shelf.first(one.key)
+        if found is None:
+            continue
+        own = outcome.out in found.folder.parents
+        home = found.folder if own else outcome.folder  # others' runs are left as they are
+        space = figures.EmbeddingMap.read(home)
+        if space is None:
+            space = embeddings.map_of(found.folder, outcome.place, SMOKE_SIDE if one.budget == SMOKE else SIDE)
+            space.write(home)
+        _write_map(outcome.folder, space)
+        for name in space.accuracy:
+            number = 1 + list(space.embeddings).index(name)
+            charts[f"task-{number}"] = lambda space=space, name=name: figures.embedding_map(space, name)  # type: ignore[misc]
+    return charts
+
+
+def _write_map(folder: Path, space: figures.EmbeddingMap) -> None:
+    rows = [
+        [task, x, y, grid[i][j]]
+        for task, grid in space.accuracy.items()
+        for i, y in enumerate(space.ys)
+        for j, x in enumerate(space.xs)
+    ]
+    write_text(folder / "map.csv", as_csv(("task", "x", "y", "accuracy"), rows))
+    write_text(folder / "embeddings.csv", as_csv(("task", "x", "y"), [[t, *p] for t, p in space.embeddings.items()]))
+
+
+def _predictions(outcome: Outcome) -> dict[str, Chart]:
+    """What the first seed of each cell predicts over the range of each task."""
+    rows: list[list[object]] = []
+    found = []
+    for one in outcome.cells:
+        first = outcome.shelf.first(one.key)
+        for curve in predicting.read(first.folder) if first else []:
+            points = zip(curve.x, curve.truth, curve.right_after, curve.at_the_end, strict=True)
+            for x, truth, right_after, at_the_end in points:
+                rows.append([one.cell.column, curve.name, x, truth, right_after, at_the_end])
+                found.append(Prediction(one.cell.column, curve.name, x, truth, at_the_end))
+    columns = ("label", "task", "x", "truth", "right_after", "at_the_end")
+    write_text(outcome.folder / "predictions.csv", as_csv(columns, rows))
+    return {"predictions": lambda: predictions(found)} if found else {}
+
+
+def _samples(outcome: Outcome) -> dict[str, Chart]:
+    """The sheets of samples that the runs drew, and how far each task's samples have drifted."""
+    rows: list[list[object]] = []
+    for one in outcome.cells:
+        first = outcome.shelf.first(one.key)
+        if first is None:
+            continue
+        record = first.record
+        rows += [
+            [one.cell.column, record.seed, name, d] for name, d in zip(record.task_names, record.drift, strict=False)
+        ]
+        sheet = first.folder / samples.FOLDER / samples.SHEET
+        if sheet.exists():
+            shutil.copyfile(sheet, outcome.folder / f"{one.cell.column}.png")
+    write_text(outcome.folder / "drift.csv", as_csv(("label", "seed", "task", "drift"), rows))
+    return {}
+
+
+FIGURES: dict[str, Callable[[Outcome], dict[str, Chart]]] = {
+    "tasks": _tasks,
+    "against": _against,
+    "embeddings": _embeddings,
+    "predictions": _predictions,
+    "samples": _samples,
+}

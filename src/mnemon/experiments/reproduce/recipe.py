@@ -1,0 +1,245 @@
+"""A recipe: which runs a table or figure of the paper is made of, as data.
+
+A recipe is a TOML file in `recipes/`. Its cells name a preset, the settings by which they differ from it, and what is
+measured. `grids` are cells that differ in the value of one setting, `architectures` cells with hypernetworks that are
+drawn at random. What a budget changes stands in `budgets.toml` by the benchmark of a preset, unless the recipe or the
+cell says otherwise. A published number stands in the preset; in the recipe only where there is no preset for it, or
+the paper gives another one for the same run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mnemon import toml
+from mnemon.errors import UsageError, choose
+from mnemon.experiments.preset import Preset, all_presets
+from mnemon.experiments.reproduce import cost
+from mnemon.experiments.reproduce.architectures import Architectures
+from mnemon.results.published import Published, read
+
+FOLDER = Path(__file__).parent.parent / "recipes"
+PAPER, SHORT, SMOKE = "paper", "short", "smoke"
+BUDGETS = {
+    PAPER: "the paper's own protocol",
+    SHORT: "about an hour on two cores for each",
+    SMOKE: "about a minute for each, on the embedded digits",
+}
+_LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is run: a preset with some settings changed."""
+
+    preset: str
+    settings: tuple[str, ...]
+    budget: str
+    """The budget that changed the settings; empty where it changed none."""
+    own: tuple[str, ...]
+    """Those of the settings that are the cell's own."""
+    full_cost: str = ""
+    """What a seed of the paper's protocol costs, where it is not what the preset says."""
+    stated_cost: str = ""
+    """What a seed costs, where that does not follow from steps and tasks."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a preset."""
+        return self.preset in presets()
+
+    @property
+    def seconds(self) -> float:
+        """About how long a seed takes on one core: as stated, or as the preset says, times steps and tasks."""
+        if self.stated_cost or not self.exists:
+            return cost.seconds(self.stated_cost) if self.stated_cost else 0.0
+        full = self.full_cost or presets()[self.preset].cost
+        return cost.seconds(full) * self._ratio("training", "steps") * self._ratio("benchmark", "n_tasks")
+
+    def _ratio(self, section: str, name: str) -> float:
+        before = presets()[self.preset].values.get(section, {}).get(name)
+        after = [
+            word.partition("=")[2] for word in self.settings if word.startswith((f"{name}=", f"{section}.{name}="))
+        ]
+        return float(after[-1]) / float(before) if before and after else 1.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One place of a table, or one point or line of a figure."""
+
+    row: str
+    column: str
+    metrics: tuple[str, ...]
+    variants: Mapping[str, Variant]
+    """By budget, what is run; a budget that leaves the cell out has none."""
+    published: Mapping[str, Published]
+    """By metric."""
+    x: float | None = None
+    """Where it stands in a figure; None where that comes out of the run."""
+    caveat: str = ""
+    """Why even the paper's budget cannot be compared with the published number."""
+    seeds: int | None = None
+    """How many the paper averaged over, where that differs from the rest of the recipe."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return " ".join(part for part in (self.row, self.column) if part)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A table or figure of the paper."""
+
+    name: str
+    about: str
+    where: str
+    """Where it stands in the paper."""
+    figure: str
+    """What is drawn of it: see figures.py; empty for a table."""
+    against: str
+    """What the x axis is, in a figure that has one."""
+    seeds: Mapping[str, int]
+    """By budget, how many there are unless the user says another number; the paper's is what it averaged over."""
+    cells: tuple[Cell, ...]
+
+    def n_seeds(self, cell: Cell, budget: str) -> int:
+        """Return how many seeds of a cell a budget runs."""
+        return cell.seeds if cell.seeds is not None and budget == PAPER else self.seeds[budget]
+
+    def seconds(self, budget: str, seeds: int | None = None) -> float:
+        """Return about how long it takes on one core."""
+        runs = {c.variants[budget]: seeds or self.n_seeds(c, budget) for c in self.cells if budget in c.variants}
+        return sum(n * variant.seconds for variant, n in runs.items())
+
+    @property
+    def waits_for(self) -> list[str]:
+        """The presets that do not exist yet."""
+        names = (variant.preset for cell in self.cells for variant in cell.variants.values() if not variant.exists)
+        return sorted(dict.fromkeys(names))
+
+
+@functools.cache
+def presets() -> dict[str, Preset]:
+    """Return all presets by name."""
+    return {preset.name: preset for preset in all_presets()}
+
+
+def names() -> list[str]:
+    """Return the names of all recipes, tables first."""
+    found = (path.stem for path in FOLDER.glob("*.toml") if path.stem != "budgets")
+    return sorted(found, key=lambda name: (not name.startswith("table"), not name.startswith("fig"), name))
+
+
+def load(name: str) -> Recipe:
+    """Return a recipe by its name."""
+    choose("recipe", name, dict.fromkeys(names()))
+    return _load(FOLDER / f"{name}.toml")
+
+
+@functools.cache
+def _load(path: Path) -> Recipe:
+    table = _read(path)
+    cells = [_cell(table, cell) for cell in table.get("cells", ())]
+    cells += [cell for grid in table.get("grids", ()) for cell in _grid(table, grid)]
+    cells += [cell for drawn in table.get("architectures", ()) for cell in _architectures(table, drawn)]
+    if not cells:
+        raise UsageError(f"The recipe {path.stem} has no cells.")
+    seeds = {PAPER: 1, SHORT: 1, SMOKE: 1, **table.get("seeds", {})}
+    figure, against = table.get("figure", ""), table.get("against", "")
+    return Recipe(path.stem, table["about"], table["where"], figure, against, seeds, tuple(cells))
+
+
+def chosen(wanted: Sequence[str]) -> list[Recipe]:
+    """Return the recipes of these names; all without a name."""
+    return [load(name) for name in dict.fromkeys(wanted or names())]
+
+
+def published(text: str, metric: str) -> Published | None:
+    """Return what a text such as "94.19 ± 0.16 (during 95.54 ± 0.05)" says of a metric."""
+    if metric == "final":
+        return read(text) or _mean_of(text)
+    return read(text.partition(f"{metric} ")[2].partition(";")[0].partition(")")[0])
+
+
+def _mean_of(text: str) -> Published | None:
+    """Return the mean of "mse 0.1, 0.2, 0.3 (…)", a number per task."""
+    if not text.startswith("mse "):
+        return None
+    values = [float(value) for value in text.removeprefix("mse ").partition(" (")[0].split(",")]
+    return Published(sum(values) / len(values))
+
+
+@functools.cache
+def _read(path: Path) -> dict[str, Any]:
+    return toml.loads(path.read_text(encoding="utf-8"))
+
+
+def _cell(recipe: dict[str, Any], cell: dict[str, Any], x: float | None = None) -> Cell:
+    metrics = tuple(cell.get("metrics", recipe.get("metrics", ["final"])))
+    found = {budget: _variant(recipe, cell, budget) for budget in BUDGETS}
+    own, preset = cell.get("published"), presets().get(cell["preset"])
+    # A published number belongs to the preset as it stands.
+    text = own if own is not None else preset.published if preset and not cell.get("settings") else ""
+    numbers = {metric: published(text, metric) for metric in metrics}
+    return Cell(
+        cell.get("row", ""),
+        cell.get("column", ""),
+        metrics,
+        {budget: variant for budget, variant in found.items() if variant is not None},
+        {metric: number for metric, number in numbers.items() if number is not None},
+        x,
+        cell.get("caveat", recipe.get("caveat", "")),
+        cell.get("seeds"),
+    )
+
+
+def _variant(recipe: dict[str, Any], cell: dict[str, Any], budget: str) -> Variant | None:
+    own = tuple(cell.get("settings", ()))
+    changes = cell.get(budget, recipe.get(budget))
+    if changes is None:
+        benchmark = presets()[cell["preset"]].values["benchmark"]["name"] if cell["preset"] in presets() else ""
+        changes = _read(FOLDER / "budgets.toml").get(budget, {}).get(benchmark, {})
+    if changes == _LEFT_OUT:
+        return None
+    settings = tuple(changes.get("settings", ()))
+    preset = changes.get("preset", cell["preset"])
+    return Variant(
+        preset, (*settings, *own), budget if settings else "", own, cell.get("cost", ""), changes.get("cost", "")
+    )
+
+
+def _grid(recipe: dict[str, Any], grid: dict[str, Any]) -> list[Cell]:
+    """Return a cell for each value of a setting; budgets may have values of their own."""
+    setting, by_budget = (
+        grid["setting"],
+        {budget: grid[f"values-{budget}"] for budget in BUDGETS if f"values-{budget}" in grid},
+    )
+    lists = {budget: by_budget.get(budget, grid["values"]) for budget in BUDGETS}
+    cells = []
+    for value in dict.fromkeys(value for values in lists.values() for value in values):
+        shown = f"{value:g}"
+        cell = {**grid, "settings": [*grid.get("settings", ()), f"{setting}={shown}"]}
+        cell["row"] = f"{grid.get('label', setting.rpartition('.')[2])} {shown}"
+        for budget, values in lists.items():
+            if value not in values:
+                cell[budget] = _LEFT_OUT
+        cells.append(_cell(recipe, cell, float(value) if recipe.get("against") != "compression" else None))
+    return cells
+
+
+def _architectures(recipe: dict[str, Any], drawn: dict[str, Any]) -> list[Cell]:
+    """Return a cell for each hypernetwork that is drawn, for each budget its own."""
+    cells = []
+    for budget in BUDGETS:
+        sizes = Architectures(**drawn["sizes"], **drawn["targets"].get(budget, drawn["targets"][PAPER]))
+        for low, high, settings in sizes.draw(drawn["bins"], drawn["per_bin"][budget], drawn["seed"]):
+            others = {other: _LEFT_OUT for other in BUDGETS if other != budget}
+            row = f"compression {low:g} to {high:g}"
+            cells.append(_cell(recipe, {**drawn, **others, "row": row, "settings": settings}))
+    return cells

@@ -1,0 +1,82 @@
+"""The runs that are there already, found by what they are: their settings and their seed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mnemon.errors import UsageError
+from mnemon.experiments.run import RunConfig, from_record
+from mnemon.results.record import RECORD, RunRecord, find_runs
+
+_NO_MATTER = {"training": ("log_every", "checkpoint_seconds", "matrix")}
+"""Settings that change what is written down, but not what is learned, nor the metrics of a recipe."""
+
+
+def substance(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that decide what is learned: not the names under which they go."""
+    tables = {name: table for name, table in config.plain().items() if isinstance(table, dict)}
+    for section, names in _NO_MATTER.items():
+        tables[section] = {name: value for name, value in tables[section].items() if name not in names}
+    return tables
+
+
+def key_of(config: RunConfig) -> str:
+    """Return the same for all configs that learn the same."""
+    return json.dumps(substance(config), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run that is there."""
+
+    folder: Path
+    record: RunRecord
+    config: RunConfig
+
+
+@dataclass
+class Shelf:
+    """Runs by their settings and seed."""
+
+    finished: dict[str, dict[int, Found]] = field(default_factory=dict)
+    unfinished: dict[str, dict[int, Found]] = field(default_factory=dict)
+    """Only those of the own folder: others' runs are left alone."""
+    strange: list[Path] = field(default_factory=list)
+    """Runs whose settings this version does not know."""
+
+    def records(self, key: str) -> list[RunRecord]:
+        """Return the finished runs with these settings, by seed."""
+        found = self.finished.get(key, {})
+        return [found[seed].record for seed in sorted(found)]
+
+    def first(self, key: str) -> Found | None:
+        """Return the finished run of the first seed with these settings."""
+        found = self.finished.get(key, {})
+        return found[min(found)] if found else None
+
+
+def look(own: Path, also: Iterable[Path] = ()) -> Shelf:
+    """Return the runs below a folder, and the finished ones below others; the own folder's win."""
+    shelf = Shelf()
+    for folder in also:
+        _add(shelf, find_runs(folder), own=False)
+    if own.exists():
+        _add(shelf, sorted(path.parent for path in own.rglob(RECORD)), own=True)
+    return shelf
+
+
+def _add(shelf: Shelf, folders: Iterable[Path], own: bool) -> None:
+    for folder in folders:
+        record = RunRecord.read(folder)
+        try:
+            config = from_record(record)
+        except UsageError:
+            shelf.strange.append(folder)
+            continue
+        if record.finished or own:
+            kind = shelf.finished if record.finished else shelf.unfinished
+            kind.setdefault(key_of(config), {})[record.seed] = Found(folder, record, config)

@@ -1,0 +1,170 @@
+"""Tables and figures of the paper from the command line: run, stopped, gone on with, listed, reported, refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from command_line import contents
+
+from mnemon.experiments import run
+from mnemon.experiments.reproduce import recipe
+from mnemon.results.record import RECORD
+
+SMOKE = ("--budget", "smoke", "--workers", 1, "--quiet")
+QUICK = """
+[smoke.toy-regression]
+settings = ["steps=20", "n_test=20"]
+cost = "1 s"
+
+[smoke.split-mnist]
+settings = ["benchmark=split-digits", "target.hidden=[10]", "n_tasks=2", "chunk=2000", "steps=5", "batch_size=16"]
+cost = "1 s"
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path, monkeypatch) -> None:
+    """The real recipes, at a smaller smoke budget than the real one."""
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    for path in recipe.FOLDER.glob("*.toml"):
+        (folder / path.name).write_text(path.read_text())
+    (folder / "budgets.toml").write_text(QUICK)
+    monkeypatch.setattr(recipe, "FOLDER", folder)
+
+
+def test_recipes_are_run_and_shown_beside_what_was_published(mnemon):
+    outcome = mnemon("reproduce", "fig-regression", "fig-embedding-2d", *SMOKE)
+    assert outcome.code == 0, outcome
+    assert outcome.out.startswith(
+        "fig-regression: 3 runs per seed, about 3 s on one core\n"
+        "fig-embedding-2d: 1 run per seed, about 1 s on one core\n"
+        "Budget smoke: 0 runs are there, 4 are left, about 4 s with 1 at a time.\n"
+    )
+    assert "not comparable" in outcome.out
+    assert "In all: 1 not comparable, 3 no number published." in outcome.out
+    assert outcome.out.endswith(
+        "Kept in runs/reproduce: runs/, and for each recipe table.txt, cells.csv and its figures.\n"
+    )
+    out = Path("runs/reproduce")
+    assert sorted(path.name for path in (out / "runs").iterdir()) == [
+        "split-mnist@smoke+method.hypernet.embedding_size=2", "toy-finetuned-hypernet@smoke", "toy@smoke",
+        "toy@smoke+method=joint",
+    ]  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO((out / "fig-regression" / "predictions.csv").read_text())))
+    assert len(rows) == 3 * 3 * 20
+    assert (out / "fig-regression" / "predictions.svg").exists()
+    assert (out / "fig-embedding-2d" / "task-2.svg").exists()
+
+    runs = contents(out / "runs")
+    again = mnemon("reproduce", "fig-regression", "fig-embedding-2d", *SMOKE)
+    assert "Budget smoke: 4 runs are there, 0 are left.\n" in again.out
+    assert contents(out / "runs") == runs
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(mnemon, monkeypatch):
+    calls = itertools.count(1)
+
+    @contextmanager
+    def soon():
+        yield lambda: next(calls) == 75
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(run, "stop_on_signal", soon)
+        outcome = mnemon("reproduce", "fig-regression", *SMOKE, "--out", "my out")
+    assert outcome.code == 130
+    assert outcome.out.splitlines()[-1] == (
+        "Stopped; everything is saved. Go on with: mnemon reproduce fig-regression --budget smoke --out 'my out' "
+        "--workers 1"
+    )
+    resumed = mnemon("reproduce", "fig-regression", *SMOKE, "--out", "my out")
+    assert resumed.code == 0
+    assert (
+        "Budget smoke: 1 runs are there, 2 are left (1 of them begun), about 2 s with 1 at a time.\n" in resumed.out
+    )
+
+
+def test_a_run_that_fails_is_named_and_the_others_have_their_table(mnemon):
+    path = recipe.FOLDER / "fig-regression.toml"
+    text = path.read_text().replace('["method=joint"]', '["method=joint", "lr=1e30"]')
+    path.write_text(text)
+    outcome = mnemon("reproduce", "fig-regression", *SMOKE)
+    assert outcome.code == 2
+    assert outcome.err.startswith("mnemon: toy@smoke+method=joint+lr=1e30, seed 0: ")
+    assert "2 of 3" not in outcome.err
+    rows = list(csv.DictReader(io.StringIO(Path("runs/reproduce/fig-regression/cells.csv").read_text())))
+    assert [row["n"] for row in rows] == ["1", "0", "1"]
+
+
+def test_runs_in_other_folders_count(mnemon):
+    mnemon("run", "toy", "--set", "steps=20", "--set", "n_test=20", "--out", "mine", "--quiet")
+    outcome = mnemon("reproduce", "fig-regression", *SMOKE, "--also", "mine")
+    assert "Budget smoke: 1 runs are there, 2 are left" in outcome.out
+
+
+def test_a_report_is_written_from_what_was_run(mnemon):
+    mnemon("reproduce", "fig-regression", *SMOKE)
+    outcome = mnemon("reproduce", "fig-regression", "fig-beta", "--budget", "smoke", "--report", "it.md")
+    assert outcome.out == "1 not comparable, 2 no number published. Written: it.md\n"
+    text = Path("it.md").read_text()
+    assert "## fig-regression" in text
+    assert "| smoke | not comparable: other protocol |" in text
+    assert "Other protocol, here and there: benchmark.n_test (20 and 100), training.steps (20 and 4000)." in text
+    assert "Not run: beta 0.0005 HNET, beta 0.01 HNET, beta 1 HNET." in text
+
+
+def test_the_list_has_every_recipe_with_its_costs(mnemon):
+    outcome = mnemon("reproduce", "--list")
+    lines = outcome.out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == recipe.names()
+    assert "Time on one core: paper 2.9 weeks, short " in outcome.out
+    assert not Path("runs").exists()
+
+
+def test_a_recipe_whose_network_is_still_to_come_says_so(mnemon, monkeypatch):
+    known = {name: preset for name, preset in recipe.presets().items() if not name.startswith("cifar-")}
+    monkeypatch.setattr(recipe, "presets", lambda: known)
+    recipe._load.cache_clear()
+    outcome = mnemon("reproduce", "fig-cifar", "--budget", "short")
+    assert outcome.code == 0
+    assert "fig-cifar: waiting for its network: there is no preset cifar-resnet32," in outcome.out
+    assert "In all: 6 waiting for their preset." in outcome.out
+
+
+def test_a_recipe_that_a_budget_leaves_out_says_so(mnemon):
+    assert "fig-zenke: not part of the budget smoke\n" in mnemon("reproduce", "fig-zenke", *SMOKE).out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fig-bata"], "Unknown recipe 'fig-bata'. Did you mean 'fig-beta'? Choose one of: table-1, "),
+        (["table-1", "--budget", "tiny"], "Unknown budget 'tiny'. Choose one of: paper, short, smoke."),
+        (["table-1", "--budget", "sort"], "Unknown budget 'sort'. Did you mean 'short'? Choose one of: paper, "),
+        (["table-1", "--seeds", "0"], "--seeds must be at least 1, not 0."),
+        (["table-1", "--workers", "0"], "--workers must be at least 1, not 0."),
+        (["table-1", "--also", "nowhere"], "There is no folder nowhere."),
+        (["table-1", "--also", "recipes"], "recipes holds no run: there is no record.json in it or below it."),
+        (
+            ["table-1", "--report", "it.md"],
+            "There is no finished run of these recipes here: run them first, or name ",
+        ),
+        (["table-1", "--device", "abacus"], "Unknown device 'abacus'. Choose one of: "),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(refused, words, message):
+    assert refused("reproduce", *words).startswith(message)
+    assert not Path("runs").exists()
+
+
+def test_a_record_of_a_newer_version_is_refused(mnemon, refused):
+    mnemon("reproduce", "fig-embedding-2d", *SMOKE)
+    path = next(Path("runs").rglob(RECORD))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+    assert "has format 99 and was written by a newer mnemon" in refused("reproduce", "fig-embedding-2d", *SMOKE)

@@ -1,0 +1,352 @@
+"""From recipes to runs and back: each run once, what is there is not run again, and what came out is judged."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mnemon.errors import UsageError
+from mnemon.experiments import predicting
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.reproduce import document, figures, outcome, recipe
+from mnemon.experiments.reproduce.embeddings import map_of
+from mnemon.experiments.reproduce.plan import lines, make_plan, prepare, wanted
+from mnemon.experiments.reproduce.recipe import PAPER, SHORT, SMOKE, load
+from mnemon.experiments.reproduce.shelf import key_of, look
+from mnemon.experiments.run import Place, execute, from_record, load_run, resolve
+from mnemon.experiments.study import run_jobs
+from mnemon.results.figures import EmbeddingMap
+from mnemon.results.record import RECORD, RunRecord
+from mnemon.training import checkpoint
+from mnemon.training.trainer import Stopped
+
+PLACE = Place("cpu")
+PRESET = 'preset = "split-digits"'
+TINY = '"n_tasks=2", "target.hidden=[8]", "chunk=200", "steps=6"'
+RECIPES = {
+    "budgets": """
+        [smoke.split-digits]
+        settings = ["steps=4"]
+        cost = "1 s"
+    """,
+    "one": f"""
+        about = "One."
+        where = "Here"
+        figure = "tasks"
+        metrics = ["final", "during"]
+        seeds.paper = 2
+        cells = [
+          {{ row = "a", column = "HNET", {PRESET}, settings = [{TINY}], published = "50 ± 40 (during 50 ± 40)" }},
+          {{ row = "b", column = "HNET", {PRESET}, settings = [{TINY}, "beta=0"], smoke = "left out" }},
+          {{ row = "c", column = "later", preset = "cifar-to-come" }},
+        ]
+    """,
+    "other": """
+        about = "The same run as another recipe's, differently spelt, and a strength."
+        where = "There"
+        figure = "against"
+        against = "beta"
+        [[grids]]
+        column = "HNET"
+        preset = "split-digits"
+        setting = "method.beta"
+        settings = ["training.steps=6", "n_tasks=2", "target.hidden=[8]", "chunk=200"]
+        values = [0.1, 1.0]
+    """,
+    "map": f"""
+        about = "A map."
+        where = "Elsewhere"
+        figure = "embeddings"
+        cells = [{{ column = "2-D", preset = "split-digits", settings = [{TINY}, "embedding_size=2"] }}]
+    """,
+}
+
+
+@pytest.fixture
+def recipes(tmp_path, monkeypatch) -> Path:
+    """Recipes of runs that take a blink, and small maps."""
+    monkeypatch.setattr(figures, "SIDE", 3)
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    for name, text in RECIPES.items():
+        (folder / f"{name}.toml").write_text("\n".join(line.strip() for line in text.splitlines()))
+    monkeypatch.setattr(recipe, "FOLDER", folder)
+    return folder
+
+
+def planned(out: Path, *names: str, budget: str = PAPER, seeds: int | None = 1, also: tuple = ()):
+    return make_plan(wanted([load(name) for name in names], budget), seeds, out, look(out, also))
+
+
+def ran(out: Path, *names: str, should_stop=lambda: False, **options):
+    plan = planned(out, *names, **options)
+    prepare(plan.jobs, PLACE)
+    run_jobs(plan.jobs, PLACE, 1, lambda event: None, should_stop)
+    return plan
+
+
+def result_of(folder: Path) -> tuple:
+    return {k: v.numpy().tobytes() for k, v in checkpoint.load(folder)[0].items()}, RunRecord.read(folder).matrix
+
+
+def all_lines(out: Path, name: str, budget: str = PAPER, also: tuple = ()) -> list:
+    shelf = look(out, also)
+    return [line for one in wanted([load(name)], budget) for line in lines(one, shelf)]
+
+
+def test_what_several_recipes_need_is_run_once(recipes, tmp_path):
+    plan = planned(tmp_path / "out", "one", "other")
+    assert [job.folder.parent.name for job in plan.jobs] == [
+        "split-digits+n_tasks=2+target.hidden=8+chunk=200+steps=6",
+        "split-digits+n_tasks=2+target.hidden=8+chunk=200+steps=6+beta=0",
+        "split-digits+training.steps=6+n_tasks=2+target.hidden=8+chunk=200+method.beta=1",
+    ]
+    assert len({key_of(job.config) for job in plan.jobs}) == 3
+
+
+def test_all_cells_of_a_seed_come_before_the_next_seed(recipes, tmp_path):
+    assert [job.seed for job in planned(tmp_path, "one", seeds=None).jobs] == [0, 0, 1, 1]
+    assert [job.seed for job in planned(tmp_path, "one", seeds=3).jobs] == [0, 0, 1, 1, 2, 2]
+    assert [job.seed for job in planned(tmp_path, "one", seeds=None, budget=SMOKE).jobs] == [0]
+
+
+def test_what_is_done_is_not_run_again_and_what_was_stopped_goes_on(recipes, tmp_path):
+    ran(tmp_path / "whole", "one")
+    calls = itertools.count(1)
+    with pytest.raises(Stopped):
+        ran(tmp_path / "out", "one", should_stop=lambda: next(calls) == 20)
+    plan = ran(tmp_path / "out", "one")
+    assert (plan.n_done, plan.n_begun, len(plan.jobs)) == (1, 1, 1)
+    again = planned(tmp_path / "out", "one", "other")
+    assert (again.n_done, [job.folder.name for job in again.jobs]) == (2, ["seed-0"])
+    for folder in sorted(path.parent for path in (tmp_path / "whole").rglob(RECORD)):
+        assert result_of(tmp_path / "out" / folder.relative_to(tmp_path / "whole")) == result_of(folder)
+
+
+def test_runs_made_elsewhere_count_under_whatever_name_and_are_left_alone(recipes, tmp_path):
+    config = resolve(
+        load_preset("split-digits"), ["steps=6", "n_tasks=2", "target.hidden=[8]", "chunk=200", "log_every=2"]
+    )
+    for seed, name in ((4, "mine"), (5, "stopped")):
+        (tmp_path / "also" / name).mkdir(parents=True)
+        stop = itertools.count(1)
+        try:
+            execute(config, seed, tmp_path / "also" / name, PLACE, None, lambda: seed == 5 and next(stop) == 3)  # noqa: B023
+        except Stopped:
+            assert seed == 5
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "also").rglob("*")}
+    plan = planned(tmp_path / "out", "one", seeds=6, also=(tmp_path / "also",))
+    assert plan.n_done == 1
+    assert [job.seed for job in plan.jobs if "beta" not in job.folder.parent.name] == [0, 1, 2, 3, 5]
+    assert all(tmp_path / "out" in job.folder.parents for job in plan.jobs)
+    first = all_lines(tmp_path / "out", "one", also=(tmp_path / "also",))[0]
+    assert first.seeds == (4,)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "also").rglob("*")} == before
+
+
+def test_a_folder_whose_run_has_other_settings_is_refused(recipes, tmp_path):
+    ran(tmp_path / "out", "one")
+    (recipes / "one.toml").write_text((recipes / "one.toml").read_text().replace("steps=6", "steps=7"))
+    recipe._read.cache_clear()
+    recipe._load.cache_clear()
+    folder = tmp_path / "out" / "runs" / "split-digits+n_tasks=2+target.hidden=8+chunk=200+steps=7" / "seed-0"
+    folder.parent.mkdir()
+    (tmp_path / "out" / "runs" / "split-digits+n_tasks=2+target.hidden=8+chunk=200+steps=6" / "seed-0").rename(folder)
+    with pytest.raises(UsageError) as error:
+        planned(tmp_path / "out", "one")
+    assert str(error.value) == (
+        f"{folder} holds a run with other settings than the recipe has now: training.steps (6 and 7) (there and "
+        "now). Choose another --out, or move that folder away."
+    )
+
+
+def test_a_record_of_a_newer_version_is_named(recipes, tmp_path):
+    ran(tmp_path / "out", "map")
+    path = next((tmp_path / "out").rglob(RECORD))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+    with pytest.raises(UsageError, match=r"^The record in .* has format 99 and was written by a newer mnemon"):
+        look(tmp_path / "out")
+
+
+def test_a_run_with_settings_of_another_version_does_not_count(recipes, tmp_path):
+    ran(tmp_path / "out", "map")
+    path = next((tmp_path / "out").rglob("config.toml"))
+    path.write_text(path.read_text().replace("[training]", "[training]\nmagic = 3"))
+    shelf = look(tmp_path / "out")
+    assert shelf.strange == [path.parent]
+    assert not shelf.finished
+
+
+def test_a_folder_without_runs_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"holds no run: there is no record\.json in it or below it\."):
+        look(tmp_path / "out", [tmp_path])
+
+
+# What came out
+
+
+def test_a_cell_is_judged_if_it_was_run_as_in_the_paper(recipes, tmp_path):
+    ran(tmp_path / "out", "one", seeds=2)
+    found = all_lines(tmp_path / "out", "one")
+    assert [(line.row, line.metric) for line in found[:2]] == [("a", "final"), ("a", "during")]
+    assert [line.verdict for line in found] == ["within the spread"] * 2 + ["no number published"] * 2 + [
+        "waiting for its preset cifar-to-come"
+    ] * 2
+    records = look(tmp_path / "out").records(wanted([load("one")], PAPER)[0].key)
+    assert found[0].values == tuple(record.accuracy.final.value for record in records)
+    assert found[0].seeds == (0, 1)
+
+
+def test_another_protocol_is_not_compared_and_says_in_what_it_differs(recipes, tmp_path):
+    (recipes / "one.toml").write_text(
+        (recipes / "one.toml")
+        .read_text()
+        .replace('"steps=6"]', '"chunk=200"], smoke = { settings = ["steps=4", "n_tasks=3"] }', 1)
+    )
+    recipe._read.cache_clear()
+    recipe._load.cache_clear()
+    ran(tmp_path / "out", "one", budget=SMOKE)
+    found = all_lines(tmp_path / "out", "one", budget=SMOKE)
+    assert found[0].verdict == "not comparable: other protocol"
+    assert found[0].detail == "training.steps (4 and 300)"
+    assert [line.verdict for line in all_lines(tmp_path / "out", "one")][:2] == ["not run", "not run"]
+
+
+def written(out: Path, *names: str, budget: str = PAPER) -> tuple[str, list[str]]:
+    from rich.console import Console
+
+    found = [load(name) for name in names]
+    shown, remarks = outcome.write(found, wanted(found, budget), look(out), out, PLACE)
+    with Console(width=100).capture() as captured, Console(width=100) as console:
+        console.print(shown)
+    return captured.get(), remarks
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_recipe_has_its_table_its_numbers_and_its_figure(recipes, tmp_path):
+    out = tmp_path / "out"
+    ran(out, "one", "other", "map")
+    _, remarks = written(out, "one", "other", "map")
+    assert remarks == []
+    assert {path.name for path in (out / "one").iterdir()} == {"cells.csv", "table.txt", "tasks.csv", "tasks.svg"}
+    assert {path.name for path in (out / "other").iterdir()} == {
+        "cells.csv",
+        "table.txt",
+        "points.csv",
+        "against.svg",
+    }
+    assert {path.name for path in (out / "map").iterdir()} == {
+        "cells.csv", "table.txt", "map.csv", "embeddings.csv", "task-1.svg", "task-2.svg",
+    }  # fmt: skip
+    assert rows_of(out / "one" / "cells.csv")[0]["verdict"] == "within the spread"
+    assert [(row["label"], row["task"]) for row in rows_of(out / "one" / "tasks.csv")] == [
+        ("a HNET", "1"), ("a HNET", "2"), ("b HNET", "1"), ("b HNET", "2"),
+    ]  # fmt: skip
+    assert [float(row["x"]) for row in rows_of(out / "other" / "points.csv")] == [0.1, 1.0]
+    assert "a HNET during" in (out / "one" / "table.txt").read_text()
+
+
+def test_without_the_packages_for_figures_there_are_tables_and_one_hint(recipes, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    out = tmp_path / "out"
+    ran(out, "one", "other")
+    _, remarks = written(out, "one", "other")
+    assert remarks == ["Figures need more packages (altair): pip install 'mnemon[report]'."]
+    assert {path.name for path in (out / "one").iterdir()} == {"cells.csv", "table.txt", "tasks.csv"}
+
+
+def test_a_map_says_what_each_place_of_the_embedding_space_is_worth(recipes, tmp_path):
+    folder = ran(tmp_path / "out", "map").jobs[0].folder
+    space = map_of(folder, PLACE, 3)
+    assert list(space.accuracy) == ["0,1", "2,3"] == list(space.embeddings)
+    _, stream, learner = load_run(folder, PLACE)
+    for task_id, task in enumerate(stream.tasks):
+        assert space.embeddings[task.name] == pytest.approx(learner.memory.embeddings[task_id].tolist())
+        inputs, targets = task.test.batch(slice(None))
+        for (i, y), (j, x) in itertools.product(enumerate(space.ys), enumerate(space.xs)):
+            weights = learner.memory.hypernet.padded(learner.memory.embeddings[0].new_tensor([x, y]))
+            outputs = learner.memory.run(task_id, inputs, training=False, weights=weights)
+            right = 100 * float((outputs.argmax(1) == targets).float().mean())
+            assert space.accuracy[task.name][i][j] == pytest.approx(right)
+    assert space.xs[0] < min(x for x, _ in space.embeddings.values())
+    assert space.xs[-1] > max(x for x, _ in space.embeddings.values())
+
+
+def test_a_map_is_made_once_and_kept_in_the_run_folder(recipes, tmp_path):
+    folder = ran(tmp_path / "out", "map").jobs[0].folder
+    written(tmp_path / "out", "map")
+    assert EmbeddingMap.read(folder) is not None
+    stamp = (folder / "embedding-map.json").stat().st_mtime_ns
+    written(tmp_path / "out", "map")
+    assert (folder / "embedding-map.json").stat().st_mtime_ns == stamp
+
+
+def test_a_run_without_embeddings_of_two_numbers_has_no_map(recipes, tmp_path):
+    folder = ran(tmp_path / "out", "one").jobs[0].folder
+    with pytest.raises(UsageError, match=r"has no task embeddings of two numbers, of which a map could be made\.$"):
+        map_of(folder, PLACE, 3)
+
+
+def test_a_run_whose_checkpoint_is_gone_has_no_map_and_the_table_is_there_all_the_same(recipes, tmp_path):
+    folder = ran(tmp_path / "out", "map").jobs[0].folder
+    (folder / checkpoint.FILE).unlink()
+    _, remarks = written(tmp_path / "out", "map")
+    assert remarks == [
+        f"There is no checkpoint.safetensors in {folder}, without which no map of its embeddings can be made."
+    ]
+    assert (tmp_path / "out" / "map" / "table.txt").exists()
+
+
+def test_a_regression_keeps_its_predictions_of_both_moments(tmp_path):
+    config = resolve(load_preset("toy"), ["steps=20", "n_test=10"])
+    stops = itertools.count(1)
+    with pytest.raises(Stopped):
+        execute(config, 0, tmp_path, PLACE, None, lambda: next(stops) == 30)
+    record = execute(from_record(RunRecord.read(tmp_path)), 0, tmp_path, PLACE)
+    curves = predicting.read(tmp_path)
+    assert [curve.name for curve in curves] == record.task_names
+    for j, curve in enumerate(curves):
+        for row, predicted in ((j, curve.right_after), (-1, curve.at_the_end)):
+            error = sum((a - b) ** 2 for a, b in zip(predicted, curve.truth, strict=True)) / 10
+            assert error == pytest.approx(record.matrix[row][j], rel=1e-4)
+
+
+def test_damaged_predictions_are_named(tmp_path):
+    (tmp_path / predicting.FILE).write_text("[3]")
+    with pytest.raises(UsageError, match=r"predictions\.json holds no predictions \(.*\): delete it\.$"):
+        predicting.read(tmp_path)
+
+
+# The document
+
+
+def test_the_document_has_what_was_run_and_names_what_was_not(recipes, tmp_path):
+    out = tmp_path / "out"
+    ran(out, "one", seeds=2)
+    said = document.write(tmp_path / "it.md", [load(name) for name in ("one", "other", "map")], look(out), None)
+    assert said == "2 within the spread, 3 no number published"
+    text = (tmp_path / "it.md").read_text()
+    assert "from 4 runs that were begun" in text
+    assert "| 0, 1 |" in text
+    assert "| paper | within the spread |" in text
+    assert "Not run: method.beta" not in text
+    assert "\nNot run: beta 1 HNET.\n" in text
+    assert "\nNot run: 2-D.\n" in text
+    assert "\nWaiting for presets: cifar-to-come.\n" in text
+
+
+def test_a_document_of_nothing_is_refused(recipes, tmp_path):
+    with pytest.raises(
+        UsageError, match=r"^There is no finished run of these recipes here: run them first, or name a"
+    ):
+        document.write(tmp_path / "it.md", [load("one")], look(tmp_path / "out"), SHORT)
+    assert not (tmp_path / "it.md").exists()

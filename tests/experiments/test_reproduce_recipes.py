@@ -1,0 +1,204 @@
+"""Recipes: all of them can be run, each run has one place, and a published number stands once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from mnemon.errors import UsageError
+from mnemon.experiments.reproduce import cost, recipe
+from mnemon.experiments.reproduce.architectures import Architectures
+from mnemon.experiments.reproduce.figures import FIGURES
+from mnemon.experiments.reproduce.plan import folder_name, wanted
+from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, SMOKE, load, names, presets, published
+from mnemon.experiments.run import Place, begin, resolve
+from mnemon.results.published import Published
+
+NAMES = [
+    "table-1", "table-forgetting", "table-hat", "table-upper-bound",
+    "fig-architectures", "fig-beta", "fig-cifar", "fig-compression", "fig-digits", "fig-embedding-2d",
+    "fig-ewc-lambda", "fig-hnet-vs-target-forgetting", "fig-permuted-100", "fig-regression", "fig-search",
+    "fig-zenke", "permuted-250", "small-capacity",
+]  # fmt: skip
+SOME = 10
+"""Of the architectures that the paper drew, those that are tried here."""
+
+
+def cells_of(name: str) -> list:
+    """All cells of a recipe; of many that are drawn at random, some."""
+    cells = load(name).cells
+    drawn = [cell for cell in cells if PAPER in cell.variants]
+    return [*drawn[:SOME], *(c for c in cells if PAPER not in c.variants)] if len(drawn) > 100 else list(cells)
+
+
+def test_the_recipes_are_known():
+    assert names() == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_says_what_it_is_and_every_cell_is_run_at_some_budget(name):
+    found = load(name)
+    assert found.about.endswith(".")
+    assert found.where
+    assert found.figure in ("", *FIGURES)
+    assert all(cell.variants for cell in found.cells)
+    assert set(found.seeds) == set(BUDGETS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_cell_names_presets_that_exist_or_waits_for_those_of_cifar(name):
+    for cell in cells_of(name):
+        for variant in cell.variants.values():
+            assert variant.exists or variant.preset.startswith("cifar-")
+            if variant.exists:
+                assert variant.seconds > 0
+                resolve(presets()[variant.preset], variant.settings)
+
+
+def test_every_run_has_one_folder_and_every_folder_one_run():
+    runs: dict[str, set[str]] = {}
+    for budget in BUDGETS:
+        recipes = [load(name) for name in NAMES if (name, budget) != ("fig-architectures", PAPER)]
+        for one in wanted(recipes, budget):
+            if one.config is not None:
+                runs.setdefault(folder_name(one.variant), set()).add(one.key)
+    assert len(runs) > 200
+    assert [name for name, keys in runs.items() if len(keys) > 1] == []
+    assert all(name == name.strip("-. ") and not set(name) & set(' /\\:*?"<>|') and len(name) < 120 for name in runs)
+
+
+def test_budgets_keep_their_promises():
+    two_cores = {name: {budget: load(name).seconds(budget) / 2 for budget in BUDGETS} for name in NAMES}
+    assert max(costs[SHORT] for costs in two_cores.values()) < 1.75 * 3600
+    assert max(costs[SMOKE] for costs in two_cores.values()) < 90
+    assert sum(costs[SMOKE] for costs in two_cores.values()) < 20 * 60
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_smoke_needs_no_data_but_what_is_embedded(name):
+    for one in wanted([load(name)], SMOKE):
+        assert one.config.benchmark_name in ("split-digits", "permuted-digits", "toy-regression")
+
+
+def test_the_first_table_has_all_its_numbers_with_their_spread():
+    cells = load("table-1").cells
+    assert len({(cell.row, cell.column) for cell in cells}) == 36
+    assert all(not math.isnan(cell.published["final"].sem) for cell in cells)
+    found = {(cell.row, cell.column): cell.published["final"] for cell in cells}
+    assert found["S-CL3", "HNET+R"] == (95.30, 0.13)
+    assert found["P10-CL1", "EWC"] == (95.96, 0.06)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_does_not_repeat_the_number_of_its_preset(name):
+    table = recipe._read(recipe.FOLDER / f"{name}.toml")
+    for cell in table.get("cells", ()):
+        own, preset = cell.get("published"), presets().get(cell["preset"])
+        if own and preset and not cell.get("settings"):
+            assert published(own, "final") != published(preset.published, "final"), cell
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "number"),
+    [
+        ("97.57 ± 0.02", "final", Published(97.57, 0.02)),
+        ("94.19 ± 0.16 (during 95.54 ± 0.05)", "final", Published(94.19, 0.16)),
+        ("94.19 ± 0.16 (during 95.54 ± 0.05)", "during", Published(95.54, 0.05)),
+        ("96.18 ± 0.09 (during 96.12 ± 0.08; the paper's run)", "during", Published(96.12, 0.08)),
+        ("mse 0.0042, 0.0024, 0.0061 (published code, seed 42)", "final", Published(0.0127 / 3)),
+        ("97.57 ± 0.02", "during", None),
+        ("97.57 ± 0.02", "drift", None),
+        ("", "final", None),
+    ],
+)
+def test_a_published_text_says_what_it_says_of_a_metric(text, metric, number):
+    found = published(text, metric)
+    assert (found is None) == (number is None)
+    if number:
+        assert found.mean == pytest.approx(number.mean)
+        assert found.sem == number.sem or (math.isnan(found.sem) and math.isnan(number.sem))
+
+
+@pytest.mark.parametrize(
+    "preset", [preset for preset in presets().values() if preset.published], ids=lambda p: p.name
+)
+def test_every_published_text_can_be_read(preset):
+    assert published(preset.published, "final") is not None
+
+
+def test_an_unknown_recipe_is_answered_with_the_nearest():
+    with pytest.raises(
+        UsageError, match=r"^Unknown recipe 'table1'\. Did you mean 'table-1'\? Choose one of: table-1, "
+    ):
+        load("table1")
+
+
+# Costs
+
+
+@pytest.mark.parametrize("preset", presets().values(), ids=lambda p: p.name)
+def test_the_cost_of_every_preset_is_understood(preset):
+    assert 1 <= cost.seconds(preset.cost) <= 60 * 86400
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("about 2.5 min", 150),
+        ("about a week (estimated)", 604800),
+        ("about ten days (estimated)", 864000),
+        ("3 s", 3),
+        ("weeks (estimated)", 1209600),
+    ],
+)
+def test_words_stand_for_seconds(words, seconds):
+    assert cost.seconds(words) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (45, "45 s"), (150, "2.5 min"), (3600, "60 min"), (7200, "2 h"), (3 * 86400, "3 days")],
+)
+def test_seconds_are_said_in_words(seconds, words):
+    assert cost.in_words(seconds) == words
+
+
+def test_a_cost_that_is_none_is_named():
+    with pytest.raises(ValueError, match=r"^'soon' is no cost such as 'about 10 min'\.$"):
+        cost.seconds("soon")
+
+
+def test_a_cost_follows_steps_and_tasks():
+    whole, less = (
+        recipe.Variant("permuted-10", settings, "", ()) for settings in ((), ("steps=500", "benchmark.n_tasks=5"))
+    )
+    assert less.seconds == pytest.approx(whole.seconds / 20)
+
+
+# Architectures
+
+
+SIZES = Architectures([1, 2], [5, 10, 20], [50, 100, 500], [8, 12], embedding_size=96, weights=6310, n_tasks=5)
+
+
+def test_architectures_are_those_of_the_seed_and_fewer_are_the_first_of_more():
+    bins = [0.1, 0.5, 1.0, 2.0]
+    many = list(SIZES.draw(bins, 4, seed=0))
+    assert many == list(SIZES.draw(bins, 4, seed=0)) != list(SIZES.draw(bins, 4, seed=1))
+    for low, high in itertools.pairwise(bins):
+        of_bin = [words for a, b, words in many if (a, b) == (low, high)]
+        assert [w for a, b, w in SIZES.draw(bins, 2, seed=0) if (a, b) == (low, high)] == of_bin[:2]
+        assert len({tuple(words) for words in of_bin}) == len(of_bin)
+
+
+@pytest.mark.parametrize("column", ["split MNIST", "permuted-10"])
+def test_architectures_have_the_compression_of_their_bin(column):
+    cells = [cell for cell in load("fig-architectures").cells if SMOKE in cell.variants and cell.column == column]
+    assert len(cells) >= 3
+    for cell in cells:
+        variant = cell.variants[SMOKE]
+        record = begin(resolve(presets()[variant.preset], variant.settings), 0, Place("cpu"))
+        _, low, _, high = cell.row.split()
+        assert float(low) <= record.counts["compression"] < float(high)
