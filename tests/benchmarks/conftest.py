@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mnemon.benchmarks import idx, sources
+from mnemon.benchmarks import cifar, files, idx, sources
 
 SHAPES = {
     "train-images-idx3-ubyte": (40, 4, 4),
@@ -37,7 +37,7 @@ class TinySet:
 
 def tiny_set(name: str, seed: int) -> TinySet:
     random = torch.Generator().manual_seed(seed)
-    files, contents = [], {}
+    found, contents = [], {}
     for file_name, shape in SHAPES.items():
         if len(shape) == 1:
             values = torch.arange(shape[0], dtype=torch.uint8) % 10
@@ -46,8 +46,24 @@ def tiny_set(name: str, seed: int) -> TinySet:
         values = (values + seed) % 10 if len(shape) == 1 else values
         blank = idx.IdxFile(file_name, shape, "")
         contents[file_name] = blank.header + values.numpy().tobytes()
-        files.append(replace(blank, md5=idx.digest(contents[file_name])))
-    return TinySet(replace(sources.DATASETS[name], files=tuple(files), image_shape=(4, 4)), contents)
+        found.append(replace(blank, md5=files.digest(contents[file_name])))
+    return TinySet(replace(sources.DATASETS[name], files=tuple(found), image_shape=(4, 4)), contents)
+
+
+def tiny_records(name: str, seed: int) -> TinySet:
+    """CIFAR made tiny: two images of every class in every file, in no order."""
+    random = torch.Generator().manual_seed(seed)
+    dataset, found, contents = sources.DATASETS[name], [], {}
+    for file in dataset.files:
+        assert isinstance(file, cifar.RecordFile)
+        n = 2 * dataset.n_classes
+        images = torch.randint(256, (n, cifar.PIXELS), generator=random, dtype=torch.uint8)
+        labels = torch.randperm(n, generator=random).div(2, rounding_mode="floor").to(torch.uint8)[:, None]
+        coarse = labels // 5  # what stands before the class must not be taken for it
+        columns = [coarse, labels, images] if file.n_labels == 2 else [labels, images]
+        contents[file.name] = torch.cat(columns, dim=1).numpy().tobytes()
+        found.append(replace(file, n_images=n, md5=files.digest(contents[file.name])))
+    return TinySet(replace(dataset, files=tuple(found)), contents)
 
 
 @pytest.fixture
@@ -78,6 +94,15 @@ def fashion_files(cache, monkeypatch) -> TinySet:
     return tiny
 
 
+@pytest.fixture
+def cifar_files(cache, monkeypatch) -> dict[str, TinySet]:
+    """CIFAR-10 and CIFAR-100 made tiny."""
+    tiny = {name: tiny_records(name, seed) for seed, name in enumerate(("cifar-10", "cifar-100"))}
+    for name, one in tiny.items():
+        monkeypatch.setitem(sources.DATASETS, name, one.dataset)
+    return tiny
+
+
 @pytest.fixture(scope="session")
 def digits() -> sources.ImageSet:
     return sources.load("digits")
@@ -98,3 +123,13 @@ def mnist() -> sources.ImageSet:
 @pytest.fixture(scope="session")
 def fashion() -> sources.ImageSet:
     return real("fashion-mnist")
+
+
+@pytest.fixture(scope="session")
+def cifar_10() -> sources.ImageSet:
+    return real("cifar-10")
+
+
+@pytest.fixture(scope="session")
+def cifar_100() -> sources.ImageSet:
+    return real("cifar-100")
