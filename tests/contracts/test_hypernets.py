@@ -109,7 +109,10 @@ def test_its_penalty_is_exact(hypernet):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"form": "chunky"}, "Unknown hypernet form 'chunky'. Did you mean 'chunked'? Choose one of: full, chunked, structured."),
+        (
+            {"form": "chunky"},
+            "Unknown hypernet form 'chunky'. Did you mean 'chunked'? Choose one of: full, chunked, structured.",
+        ),
         ({"activation": "gelu"}, "Unknown activation 'gelu'. Did you mean 'elu'?"),
         ({"embedding_size": 0}, "hypernet.embedding_size must be at least 1, not 0."),
         ({"chunk": -3}, "hypernet.chunk must be at least 1, not -3."),

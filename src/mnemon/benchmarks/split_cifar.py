@@ -16,7 +16,7 @@ from mnemon.errors import UsageError
 
 CLASSES = 10
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-"""Of the training images of CIFAR-10, by channel; all tasks are scaled by them, so that nothing is known in advance."""
+"""Of the training images of CIFAR-10, by channel; later tasks are scaled by them, too."""
 
 
 class Scaling(str, Enum):

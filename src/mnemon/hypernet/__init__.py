@@ -20,8 +20,7 @@ class HypernetConfig:
     """The network that generates the target's weights."""
 
     form: str = "chunked"
-    """chunked: asked once per chunk of weights; structured: the same, and no chunk holds weights of two layers or part
-    of a filter; full: gives all weights at once."""
+    """chunked: asked for chunk after chunk of weights; structured: chunks end where layers and filters do; full: one."""
     hidden: tuple[int, ...] = (10, 10)
     """Widths of the feature layers; empty makes the hypernetwork linear."""
     activation: str = "elu"

@@ -4,8 +4,9 @@ $$\text{weights} = [h \; 1] \, R, \qquad h = \text{features}(\text{rows}(e)), \q
   R \in \mathbb{R}^{(k+1) \times \text{chunk}}$$
 
 One row gives up to `chunk` weights; `edges` tells where one row's weights end and the next one's begin. Usually
-every row is full and only the tail of the last one is thrown away. The bias is the last row of the readout. `R` is stored features x outputs, which makes both the generation of weights and the
-products of the penalty run along contiguous memory (four times faster than the layout of `nn.Linear`).
+every row is full and only the tail of the last one is thrown away. The bias is the last row of the readout. `R` is
+stored features x outputs, which makes both the generation of weights and the products of the penalty run along
+contiguous memory (four times faster than the layout of `nn.Linear`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ def structured_edges(slots: Sequence[Slot], size: int, chunk: int) -> list[int]:
     """Return where chunks of at most `chunk` weights begin, and at last where they end.
 
     Every tensor with filters (a matrix, or the kernels of a convolution) begins a chunk, and its filters are spread
-    evenly over as few chunks as hold them, so that one column of the readout has the same part in all chunks of layers
-    of one form. Vectors (biases, norms) go with the layer before them. A filter larger than a chunk is cut.
+    evenly over as few chunks as hold them: a column of the readout has the same part in all chunks of layers of one
+    form. Vectors (biases, norms) go with the layer before them. A filter larger than a chunk is cut.
     """
     edges = [0]
     for slot in slots:

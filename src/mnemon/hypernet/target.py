@@ -124,11 +124,13 @@ class Target(nn.Module):
     def can_cut_outputs(self, inputs: Tensor) -> bool:
         """Try on some inputs whether the module lets its last layer be cut to some of the outputs."""
         was_training = self.module.training
+        compiled, self.module._compiled_call_impl = self.module._compiled_call_impl, None  # not for a single try
         self.eval()
         try:
             return self._cuts_outputs_now(inputs)
         finally:
             self.train(was_training)
+            self.module._compiled_call_impl = compiled
 
     def _cuts_outputs_now(self, inputs: Tensor) -> bool:
         # Not the weights as they come: a last layer that starts at 0 would hide how its outputs hang together.

@@ -11,6 +11,7 @@ from mnemon.errors import UsageError, choose
 from mnemon.models.images import image_shape
 from mnemon.models.lenet import LeNet
 from mnemon.models.mlp import ACTIVATIONS, MLP
+from mnemon.models.precision import Precision, in_bfloat16
 from mnemon.models.resnet import ResNet
 from mnemon.models.resnet18 import ResNet18
 from mnemon.models.wide_resnet import WideResNet
@@ -29,6 +30,10 @@ class TargetConfig:
     """Activation between the layers: relu, elu, sigmoid or tanh (mlp only)."""
     conv_bias: bool = True
     """Whether convolutions have biases beside batch norm (resnet32 only; the paper's has)."""
+    precision: Precision = Precision.FULL
+    """Numbers in which the network computes: full, or bfloat16 (mixed, by autocast; for GPUs)."""
+    compiled: bool = False
+    """Whether the network is compiled (torch.compile): slow to start, often faster then."""
 
     def __post_init__(self) -> None:
         choose("network", self.network, NETWORKS)
@@ -73,4 +78,9 @@ NETWORKS: dict[str, Callable[[TargetConfig, tuple[int, ...], int], nn.Module]] =
 
 def build_network(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Return a freshly initialised network for inputs of a shape and so many outputs."""
-    return NETWORKS[config.network](config, input_shape, outputs)
+    network = NETWORKS[config.network](config, input_shape, outputs)
+    if config.precision is Precision.BFLOAT16:
+        in_bfloat16(network)
+    if config.compiled:
+        network.compile()
+    return network

@@ -1,4 +1,4 @@
-"""ResNet-18 (He et al., 2016) as it is used on small images: no pooling at the entrance, a 3 x 3 convolution there."""
+"""ResNet-18 (He et al., 2016) as it is used on small images: a 3 x 3 convolution at the entrance, and no pooling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mnemon.models.images import ImageShape, as_images
 
 
 class ResNet18(nn.Module):
-    """One convolution, four stages of two residual blocks, one linear layer; shortcuts between stages have weights."""
+    """One convolution, four stages of two residual blocks, one linear layer; shortcuts to stages have weights."""
 
     def __init__(self, shape: ImageShape, outputs: int, width: int = 64, bias: bool = False):
         super().__init__()

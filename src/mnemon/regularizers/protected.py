@@ -122,8 +122,8 @@ class Protected(Part):
     a factor of the task that rises from 0 to 1 in its first steps. Otherwise the module is only a form.
     `kept` tells for a task which ranges of its flat weights the penalty holds (all, if not given). Tasks from
     `capacity` on are not learned: the memory stays as it is. With `keeps_snapshot` there is a frozen copy while a
-    task is learned even if nothing is penalised, and `frozen_weights` come from it. `statistics` tells what batch norm
-    goes by; where they are generated, a step also leads them to those measured so far.
+    task is learned even if nothing is penalised, and `frozen_weights` come from it. `statistics` tells what batch
+    norm goes by; where they are generated, a step also leads them to those measured so far.
     """
 
     def __init__(
