@@ -88,6 +88,7 @@ def test_a_setting_of_another_method_is_refused_with_the_name_of_this_one(refuse
         (["--device", "auto:0"], "Device 'auto:0' is not available here. Choose one of: auto, cpu"),
         (["--data", "nowhere"], "The data folder 'nowhere' (--data) does not exist. Name a folder that holds the data sets, "
          "or none to use the cache."),
+        (["--resume", "x", "--dry-run"], "--dry-run says what a preset would take: leave out --resume."),
         (["--resume", "x", "--out", "y"], "--resume goes on in its own folder: leave out --out."),
         (["--resume", "x", "--seeds", "2"], "--resume goes on with the seeds of its folder: leave out --seeds and --seed."),
         (["--seeds", "x"], 'Invalid value for --seeds: unable to convert "x" into int.'),

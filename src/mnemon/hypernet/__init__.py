@@ -20,7 +20,7 @@ class HypernetConfig:
     """The network that generates the target's weights."""
 
     form: str = "chunked"
-    """chunked: asked for chunk after chunk of weights; structured: chunks end where layers and filters do; full: one."""
+    """chunked: asked chunk by chunk; structured: chunks end where layers and filters do; full: asked once."""
     hidden: tuple[int, ...] = (10, 10)
     """Widths of the feature layers; empty makes the hypernetwork linear."""
     activation: str = "elu"

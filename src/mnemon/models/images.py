@@ -16,7 +16,7 @@ ImageShape = tuple[int, int, int]
 def image_shape(input_shape: tuple[int, ...], network: str) -> ImageShape:
     """Return inputs of a shape as images: as they are, or vectors as grey square ones."""
     if len(input_shape) == 3:
-        return input_shape  # type: ignore[return-value]
+        return input_shape
     side = math.isqrt(input_shape[0]) if len(input_shape) == 1 else 0
     if side < 2 or side * side != input_shape[0]:
         raise UsageError(
