@@ -91,8 +91,8 @@ def test_cifar_10_has_its_published_counts_and_colours(cifar_10):
     assert cifar_10.test_labels.bincount().tolist() == [1000] * 10
     assert cifar_10.train_labels[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
     values = cifar_10.train_images[::10].float() / 255
-    assert values.mean((0, 2, 3)).tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=3e-3)
-    assert values.std((0, 2, 3)).tolist() == pytest.approx([0.2470, 0.2435, 0.2616], abs=3e-3)
+    assert values.mean((0, 2, 3)).tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=5e-3)
+    assert values.std((0, 2, 3)).tolist() == pytest.approx([0.2470, 0.2435, 0.2616], abs=5e-3)
 
 
 def test_cifar_100_has_its_published_counts(cifar_100):

@@ -75,7 +75,7 @@ def test_settings_are_listed_with_value_and_meaning(mnemon):
     assert widest(outcome.out) <= 80
     assert "method hypernet Choose one of: hypernet, hypernet-tir," in text
     assert "method.beta 0.5 Strength of the penalty" in text
-    assert "target.hidden [7] Widths of the hidden layers." in text
+    assert "target.hidden [7] Widths of the hidden layers (mlp only)." in text
     assert "method.hypernet.chunk_embedding_size 32" in text
     assert "benchmark.n_tasks none" in text
 
