@@ -130,20 +130,6 @@ def test_a_task_s_kept_statistics_do_not_move_when_others_are_learned(make, blob
     assert not torch.equal(before["norm.running_mean"], fresh["norm.running_mean"])
 
 
-def test_scales_of_norms_may_be_generated_around_one():
-    module, images = Convolutional(), torch.rand(5, 1, 6, 6)
-    plain, around = Target(module), Target(Convolutional(), scales_around_one=True)
-    weights = torch.rand(plain.size)
-    scales = next(slot for slot in plain.slots if slot.name == "norm.weight")
-    shifted = weights.clone()
-    shifted[scales.start : scales.stop] += 1
-    buffers = plain.fresh_buffers()
-    torch.testing.assert_close(around(weights, images, buffers=buffers), plain(shifted, images, buffers=buffers))
-    own = around.own_weights()
-    assert not own[scales.start : scales.stop].any()
-    assert torch.equal(around.cut(own)["norm.weight"], torch.ones(3))
-
-
 def test_generated_statistics_have_no_importance():
     message = (
         "method.penalty=weighted knows no importance of generated statistics: take method.statistics=per-task, "

@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from mnemon.errors import UsageError
 from mnemon.hypernet.statistics import GeneratedStatistics, Statistics, forget_statistics, norms_of
 
 Buffers = dict[str, Tensor]
-NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm)
 LARGE = 100_000
 """Weights from which a backward pass of our own pays for itself."""
 
@@ -41,7 +39,6 @@ class Target(nn.Module):
     The module's own generated parameters are only a form for the shapes: they never train and are not counted.
     Buffers of a part of which nothing is generated stay as they came, too: the statistics of a frozen batch norm.
     Where statistics are generated they stand in the flat vector after the weights, and are used in evaluation mode.
-    With `scales_around_one`, what is generated for the scales of norms is added to 1, their usual start.
     """
 
     def __init__(
@@ -49,7 +46,6 @@ class Target(nn.Module):
         module: nn.Module,
         generate: Sequence[str] = ("*",),
         statistics: Statistics = Statistics.PER_TASK,
-        scales_around_one: bool = False,
     ):
         super().__init__()
         self.module = module.requires_grad_(False)
@@ -70,8 +66,6 @@ class Target(nn.Module):
         if statistics is Statistics.BATCH:
             for layer in norms.values():
                 forget_statistics(layer)
-        scales = {f"{path}.weight" for path, layer in module.named_modules() if isinstance(layer, NORMS)}
-        self._around_one = [slot.name for slot in self.slots if scales_around_one and slot.name in scales]
         self.size = self.n_weights + self.statistics.size
         self._sizes = [*(slot.stop - slot.start for slot in self.slots), self.statistics.size]
 
@@ -87,7 +81,6 @@ class Target(nn.Module):
         split = _Cut.apply if self.size > LARGE else torch.split
         parts = split(weights, [*self._sizes, len(weights) - self.size])
         tensors = {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=False)}
-        tensors |= {name: tensors[name] + 1 for name in self._around_one}
         # Weights are generated in full precision, whatever the module computes in.
         return tensors | {slot.name: tensors[slot.name].to(slot.dtype) for slot in self._halves}
 
@@ -117,10 +110,7 @@ class Target(nn.Module):
     def own_weights(self) -> Tensor:
         """Return the module's own parameters as one flat vector, in full precision; statistics as 0 and 1."""
         parameters = dict(self.module.named_parameters())
-        own = [
-            parameters[slot.name].detach().flatten() - (1 if slot.name in self._around_one else 0)
-            for slot in self.slots
-        ]
+        own = [parameters[slot.name].detach().flatten() for slot in self.slots]
         own.append(own[0].new_zeros(self.statistics.size))
         # In the default type, unless that would round: half precision gets wider, float64 stays.
         return torch.cat([part.to(torch.promote_types(part.dtype, torch.get_default_dtype())) for part in own])

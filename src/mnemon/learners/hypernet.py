@@ -49,8 +49,6 @@ class HypernetLearner(AbstractLearner):
         """Heads that the penalty of a task holds in place: all, or only the task's own."""
         statistics: Statistics = Statistics.PER_TASK
         """What batch norm goes by at test time: per-task (kept for each), batch (the batch's own) or generated."""
-        scales_around_one: bool = False
-        """Whether what is generated for the scales of norms is added to 1, at which they usually start."""
         fisher_examples: int = 200
         """Examples on which the Fisher information is taken (weighted penalty only)."""
         vote: int = 1
@@ -78,7 +76,6 @@ class HypernetLearner(AbstractLearner):
             self._kept_ranges,
             problem.n_tasks,
             statistics=config.statistics,
-            scales_around_one=config.scales_around_one,
         )
         # Computing only the task's own head saves a tenth of a step for 10 tasks and half of one for 250.
         self.cuts_outputs = self.memory.target.can_cut_outputs(torch.ones(2, *problem.input_shape))

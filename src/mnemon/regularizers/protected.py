@@ -137,7 +137,6 @@ class Protected(Part):
         keeps_snapshot: bool = False,
         from_own: bool = False,
         statistics: Statistics = Statistics.PER_TASK,
-        scales_around_one: bool = False,
     ):
         super().__init__()
         self.config, self._optimizer_config = config, optimizer
@@ -152,7 +151,7 @@ class Protected(Part):
                 f"{config.section}.penalty=weighted knows no importance of generated statistics: take "
                 f"{config.section}.statistics=per-task, or another penalty."
             )
-        self.target = Target(module, generate, statistics, scales_around_one)
+        self.target = Target(module, generate, statistics)
         self.hypernet = build_hypernet(config.hypernet, self.target)
         self.embeddings = nn.ParameterList()
         self.factors = nn.ParameterList()
