@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import torch
@@ -17,6 +19,17 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
     "rmsprop": torch.optim.RMSprop,
 }
+
+
+class Schedule(str, Enum):
+    """How the learning rate goes over the steps of a task."""
+
+    CONSTANT = "constant"
+    """It stays."""
+    STEPS = "steps"
+    """It falls at `milestones` to `factors` of itself."""
+    COSINE = "cosine"
+    """It falls to 0 along half a cosine."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,14 @@ class OptimizerConfig:
     """Momentum (sgd, rmsprop)."""
     weight_decay: float = 0.0
     """Weight decay, as the optimizer understands it."""
+    schedule: Schedule = Schedule.CONSTANT
+    """The learning rate over the steps of a task: constant, steps (at milestones) or cosine (to 0)."""
+    milestones: tuple[float, ...] = (0.4, 0.6, 0.8, 0.9)
+    """Shares of a task's steps after which the rate falls (schedule steps); those of the paper's CIFAR runs."""
+    factors: tuple[float, ...] = (0.1, 0.01, 1e-3, 5e-4)
+    """What the rate is multiplied by from each milestone on, relative to its start (schedule steps)."""
+    warmup: float = 0.0
+    """Share of a task's steps in which the rate first rises evenly from 0."""
 
     def __post_init__(self) -> None:
         choose("optimizer", self.name, OPTIMIZERS)
@@ -44,6 +65,36 @@ class OptimizerConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"optimizer.{name} must be at least 0 and below 1, not {getattr(self, name)}.")
         check_not_negative("optimizer.weight_decay", self.weight_decay)
+        if len(self.milestones) != len(self.factors):
+            raise UsageError(
+                f"optimizer.milestones and optimizer.factors must be of one length, not {len(self.milestones)} and "
+                f"{len(self.factors)}."
+            )
+        if list(self.milestones) != sorted(self.milestones) or any(not 0 <= m <= 1 for m in self.milestones):
+            raise UsageError(f"optimizer.milestones must be rising shares from 0 to 1, not {list(self.milestones)}.")
+        for factor in self.factors:
+            check_not_negative("optimizer.factors", factor)
+        if not 0 <= self.warmup < 1:
+            raise UsageError(f"optimizer.warmup must be at least 0 and below 1, not {self.warmup}.")
+
+    @property
+    def changes_rate(self) -> bool:
+        """Whether the learning rate is not the same in all steps of a task."""
+        return self.schedule is not Schedule.CONSTANT or self.warmup > 0
+
+    def factor(self, step: int, steps: int) -> float:
+        """Return what the learning rate is multiplied by in a step, counted from 0, of so many."""
+        rise = min(1.0, (step + 1) / (self.warmup * steps)) if self.warmup else 1.0
+        share = step / steps
+        if self.schedule is Schedule.COSINE:
+            start = self.warmup
+            return rise * 0.5 * (1 + math.cos(math.pi * max(0.0, share - start) / (1 - start)))
+        if self.schedule is Schedule.STEPS:
+            passed = [
+                factor for milestone, factor in zip(self.milestones, self.factors, strict=True) if share >= milestone
+            ]
+            return rise * (passed[-1] if passed else 1.0)
+        return rise
 
     def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
         """Return a new optimizer for these parameters."""
@@ -55,3 +106,9 @@ class OptimizerConfig:
         if self.name != "rmsprop":
             options["fused"] = True  # four times faster than the default on a CPU
         return OPTIMIZERS[self.name](parameters, **options)
+
+
+def scale_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Set the learning rates of an optimizer to a multiple of those that it started with."""
+    for group in optimizer.param_groups:
+        group["lr"] = factor * group.setdefault("initial_lr", group["lr"])

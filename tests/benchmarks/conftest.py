@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import http.server
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from mnemon.benchmarks import idx, sources
+from mnemon.benchmarks import cifar, files, idx, sources
 
 SHAPES = {
     "train-images-idx3-ubyte": (40, 4, 4),
@@ -37,7 +39,7 @@ class TinySet:
 
 def tiny_set(name: str, seed: int) -> TinySet:
     random = torch.Generator().manual_seed(seed)
-    files, contents = [], {}
+    found, contents = [], {}
     for file_name, shape in SHAPES.items():
         if len(shape) == 1:
             values = torch.arange(shape[0], dtype=torch.uint8) % 10
@@ -46,8 +48,24 @@ def tiny_set(name: str, seed: int) -> TinySet:
         values = (values + seed) % 10 if len(shape) == 1 else values
         blank = idx.IdxFile(file_name, shape, "")
         contents[file_name] = blank.header + values.numpy().tobytes()
-        files.append(replace(blank, md5=idx.digest(contents[file_name])))
-    return TinySet(replace(sources.DATASETS[name], files=tuple(files), image_shape=(4, 4)), contents)
+        found.append(replace(blank, md5=files.digest(contents[file_name])))
+    return TinySet(replace(sources.DATASETS[name], files=tuple(found), image_shape=(4, 4)), contents)
+
+
+def tiny_records(name: str, seed: int) -> TinySet:
+    """CIFAR made tiny: two images of every class in every file, in no order."""
+    random = torch.Generator().manual_seed(seed)
+    dataset, found, contents = sources.DATASETS[name], [], {}
+    for file in dataset.files:
+        assert isinstance(file, cifar.RecordFile)
+        n = 2 * dataset.n_classes
+        images = torch.randint(256, (n, cifar.PIXELS), generator=random, dtype=torch.uint8)
+        labels = torch.randperm(n, generator=random).div(2, rounding_mode="floor").to(torch.uint8)[:, None]
+        coarse = labels // 5  # what stands before the class must not be taken for it
+        columns = [coarse, labels, images] if file.n_labels == 2 else [labels, images]
+        contents[file.name] = torch.cat(columns, dim=1).numpy().tobytes()
+        found.append(replace(file, n_images=n, md5=files.digest(contents[file.name])))
+    return TinySet(replace(dataset, files=tuple(found)), contents)
 
 
 @pytest.fixture
@@ -78,6 +96,15 @@ def fashion_files(cache, monkeypatch) -> TinySet:
     return tiny
 
 
+@pytest.fixture
+def cifar_files(cache, monkeypatch) -> dict[str, TinySet]:
+    """CIFAR-10 and CIFAR-100 made tiny."""
+    tiny = {name: tiny_records(name, seed) for seed, name in enumerate(("cifar-10", "cifar-100"))}
+    for name, one in tiny.items():
+        monkeypatch.setitem(sources.DATASETS, name, one.dataset)
+    return tiny
+
+
 @pytest.fixture(scope="session")
 def digits() -> sources.ImageSet:
     return sources.load("digits")
@@ -98,3 +125,55 @@ def mnist() -> sources.ImageSet:
 @pytest.fixture(scope="session")
 def fashion() -> sources.ImageSet:
     return real("fashion-mnist")
+
+
+@pytest.fixture(scope="session")
+def cifar_10() -> sources.ImageSet:
+    return real("cifar-10")
+
+
+@pytest.fixture(scope="session")
+def cifar_100() -> sources.ImageSet:
+    return real("cifar-100")
+
+
+class Server:
+    """Answers with what stands in `pages`; a page may announce more bytes than it has."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, bytes] = {}
+        self.announced: dict[str, int] = {}
+        self.asked: list[str] = []
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    def handler(server):  # noqa: N805
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked.append(self.path)
+                page = server.pages.get(self.path)
+                self.send_response(404 if page is None else 200)
+                self.send_header("Content-Length", str(server.announced.get(self.path, len(page or b""))))
+                self.end_headers()
+                self.wfile.write(page or b"")
+
+            def log_message(self, *args) -> None:
+                pass
+
+        return Handler
+
+    def mirror(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/{name}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join(timeout=5)
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.close()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import http.server
 import io
-import threading
 from dataclasses import replace
 
 import pytest
@@ -14,48 +12,6 @@ from rich.progress import Progress
 
 from mnemon.benchmarks import download, sources
 from mnemon.errors import DataError
-
-
-class Server:
-    """Answers with what stands in `pages`; a page may announce more bytes than it has."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, bytes] = {}
-        self.announced: dict[str, int] = {}
-        self.asked: list[str] = []
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
-
-    def handler(server):  # noqa: N805
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.asked.append(self.path)
-                page = server.pages.get(self.path)
-                self.send_response(404 if page is None else 200)
-                self.send_header("Content-Length", str(server.announced.get(self.path, len(page or b""))))
-                self.end_headers()
-                self.wfile.write(page or b"")
-
-            def log_message(self, *args) -> None:
-                pass
-
-        return Handler
-
-    def mirror(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}/{name}"
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join(timeout=5)
-
-
-@pytest.fixture
-def server():
-    server = Server()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemon.benchmarks import idx
+from mnemon.benchmarks import files, idx
 from mnemon.errors import DataError
 
 VALUES = torch.arange(24, dtype=torch.uint8).reshape(2, 3, 4)
 HEADER = bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4])
 CONTENT = HEADER + VALUES.numpy().tobytes()
-FILE = idx.IdxFile("values-idx3-ubyte", (2, 3, 4), idx.digest(CONTENT))
+FILE = idx.IdxFile("values-idx3-ubyte", (2, 3, 4), files.digest(CONTENT))
 
 
 def written(tmp_path, content: bytes, name: str = FILE.name):
@@ -25,7 +25,7 @@ def written(tmp_path, content: bytes, name: str = FILE.name):
     return path
 
 
-def refused(path, check=lambda path: idx.read(path, FILE)) -> str:
+def refused(path, check=lambda path: files.read(path, FILE)) -> str:
     with pytest.raises(DataError) as error:
         check(path)
     message = str(error.value)
@@ -43,8 +43,8 @@ def test_header_and_size_follow_from_the_shape():
 @pytest.mark.parametrize("zipped", [True, False])
 def test_content_not_name_tells_whether_a_file_is_zipped(tmp_path, name, zipped):
     path = written(tmp_path, gzip.compress(CONTENT) if zipped else CONTENT, name)
-    content = idx.read(path, FILE)
-    idx.check_md5(content, path, FILE)
+    content = files.read(path, FILE)
+    files.check_md5(content, path, FILE)
     assert torch.equal(idx.tensor(content, FILE), VALUES)
 
 
@@ -56,7 +56,7 @@ def test_whatever_is_written_is_read_back(tmp_path_factory, shape, zipped, data)
     file = idx.IdxFile("any-ubyte", tuple(shape), "")
     path = tmp_path_factory.mktemp("idx") / file.name
     path.write_bytes(gzip.compress(file.header + values) if zipped else file.header + values)
-    read = idx.tensor(idx.read(path, file), file)
+    read = idx.tensor(files.read(path, file), file)
     assert tuple(read.shape) == tuple(shape)
     assert read.numpy().tobytes() == values
 
@@ -98,8 +98,8 @@ def test_another_content_is_refused_with_both_sums(tmp_path):
     changed = bytearray(CONTENT)
     changed[-1] += 1
     path = written(tmp_path, bytes(changed))
-    message = refused(path, lambda path: idx.check_md5(idx.read(path, FILE), path, FILE))
-    assert f"should have md5 {FILE.md5} and has {idx.digest(changed)}. Put a good copy" in message
+    message = refused(path, lambda path: files.check_md5(files.read(path, FILE), path, FILE))
+    assert f"should have md5 {FILE.md5} and has {files.digest(changed)}. Put a good copy" in message
 
 
 def test_what_cannot_be_opened_is_refused(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from mnemon.benchmarks.registry import BENCHMARKS
 
 
-def test_there_are_six_benchmarks():
+def test_there_are_eight_benchmarks():
     assert list(BENCHMARKS) == [
         "toy-regression",
         "split-digits",
@@ -20,6 +20,8 @@ def test_there_are_six_benchmarks():
         "split-mnist",
         "split-fashion",
         "permuted-mnist",
+        "split-cifar",
+        "split-cifar-100",
     ]
 
 
@@ -55,8 +57,12 @@ def test_equal_settings_are_equal_and_other_benchmarks_are_not(name):
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_stream_bears_the_name_of_its_benchmark_and_gives_batches(name, mnist_files, fashion_files, tmp_path):
+def test_a_stream_bears_the_name_of_its_benchmark_and_gives_batches(
+    name, mnist_files, fashion_files, cifar_files, tmp_path
+):
     mnist_files.write(tmp_path / "mnist")
+    for dataset, tiny in cifar_files.items():
+        tiny.write(tmp_path / dataset)
     fashion_files.write(tmp_path / "fashion-mnist")
     stream = BENCHMARKS[name]().build(tmp_path, 0)
     assert stream.name == name

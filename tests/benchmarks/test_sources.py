@@ -158,11 +158,11 @@ def states(data=None) -> dict[str, sources.DataStatus]:
 
 def test_status_names_every_set_and_downloads_nothing(cache):
     found = states()
-    assert list(found) == ["digits", "mnist", "fashion-mnist"]
+    assert list(found) == ["digits", "mnist", "fashion-mnist", "cifar-10", "cifar-100"]
     assert found["digits"] == sources.DataStatus(
         "digits", True, True, "scikit-learn", None, "part of scikit-learn, nothing to fetch"
     )
-    for name in ("mnist", "fashion-mnist"):
+    for name in list(found)[1:]:
         how = "downloaded on first use from http://127.0.0.1:9/data/, or --data FOLDER or MNEMON_DATA"
         assert found[name] == sources.DataStatus(name, False, False, None, None, how)
     assert not cache.exists()
@@ -205,15 +205,26 @@ def test_names_and_places_are_known_without_torch():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_every_set_of_files_has_four_of_them_a_place_and_https_first():
-    for dataset in sources.DATASETS.values():
-        if dataset.files:
-            assert len(dataset.files) == 4
-            assert dataset.name in dataset.places
-            assert len(dataset.mirrors) >= 2
-            assert dataset.mirrors[0].startswith("https://")
-            assert not any(mirror.endswith("/") for mirror in dataset.mirrors)
-            assert [file.size for file in dataset.files] == [47_040_016, 60_008, 7_840_016, 10_008]
+MNIST_SIZES = [47_040_016, 60_008, 7_840_016, 10_008]
+SIZES = {
+    "mnist": MNIST_SIZES,
+    "fashion-mnist": MNIST_SIZES,
+    "cifar-10": [30_730_000] * 6,
+    "cifar-100": [153_700_000, 30_740_000],
+}
+
+
+def test_every_set_of_files_has_its_sizes_a_place_and_https_first():
+    assert {name: [f.size for f in dataset.files] for name, dataset in sources.DATASETS.items()} == {
+        "digits": [],
+        **SIZES,
+    }
+    for name in SIZES:
+        dataset = sources.DATASETS[name]
+        assert dataset.name in dataset.places
+        assert len(dataset.mirrors) >= 2
+        assert dataset.mirrors[0].startswith("https://")
+        assert not any(mirror.endswith("/") for mirror in dataset.mirrors)
 
 
 def test_digits_are_split_by_class_in_a_fixed_way(digits):

@@ -75,7 +75,7 @@ def test_settings_are_listed_with_value_and_meaning(mnemon):
     assert widest(outcome.out) <= 80
     assert "method hypernet Choose one of: hypernet, hypernet-tir," in text
     assert "method.beta 0.5 Strength of the penalty" in text
-    assert "target.hidden [7] Widths of the hidden layers." in text
+    assert "target.hidden [7] Widths of the hidden layers (mlp only)." in text
     assert "method.hypernet.chunk_embedding_size 32" in text
     assert "benchmark.n_tasks none" in text
 
@@ -84,6 +84,17 @@ def test_settings_follow_the_method(mnemon):
     text = one_line(mnemon("settings", "--set", "method=joint").out)
     assert "method joint" in text
     assert "method.beta" not in text
+
+
+def test_a_dry_run_says_sizes_and_times_and_leaves_nothing_behind(mnemon, tmp_path):
+    before = contents(Path())
+    outcome = mnemon("run", "--dry-run")
+    text = one_line(outcome.out)
+    assert outcome.code == 0
+    assert "split-digits, not run tasks 5, each 300 steps of 64 examples target network 16,802 weights" in text
+    assert "learned for all tasks 17,404 parameters kept for each task 8 numbers, 32 bytes compression 1.038" in text
+    assert re.search(r"estimated time [\d.]+ (s|min) of training, [\d.]+ (s|min) of tests, of one core", text)
+    assert contents(Path()) == before
 
 
 def test_data_says_what_is_there_and_how_to_get_the_rest(mnemon, monkeypatch, tmp_path):
@@ -97,6 +108,8 @@ def test_data_says_what_is_there_and_how_to_get_the_rest(mnemon, monkeypatch, tm
         ["digits", "verified"],
         ["mnist", "missing"],
         ["fashion-mnist", "missing"],
+        ["cifar-10", "missing"],
+        ["cifar-100", "missing"],
     ]
     assert "nothing to fetch" in lines[1]
     assert "--data FOLDER or MNEMON_DATA" in lines[2]

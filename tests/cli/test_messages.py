@@ -34,12 +34,12 @@ def test_an_unknown_preset_is_answered_with_the_nearest_and_all(refused):
         ("=5", "--set takes name=value, not '=5'."),
         ("method=hypernett", f"Unknown method 'hypernett'. Did you mean 'hypernet'? Choose one of: {METHODS}"),
         ("benchmark=split-digit", "Unknown benchmark 'split-digit'. Did you mean 'split-digits'? Choose one of: toy-regression, "
-         "split-digits, permuted-digits, split-mnist, split-fashion, permuted-mnist."),
+         "split-digits, permuted-digits, split-mnist, split-fashion, permuted-mnist, split-cifar, split-cifar-100."),
         ("target.activation=rleu", "Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, sigmoid, tanh."),
         ("hypernet.activation=gelu", "Unknown activation 'gelu'. Did you mean 'elu'? Choose one of: relu, elu, sigmoid, tanh."),
         ("optimizer.name=adamm", "Unknown optimizer 'adamm'. Did you mean 'adam'? Choose one of: adam, adamw, sgd, rmsprop."),
-        ("network=cnn", "Unknown network 'cnn'. Choose one of: mlp."),
-        ("form=chuncked", "Unknown hypernet form 'chuncked'. Did you mean 'chunked'? Choose one of: full, chunked."),
+        ("network=cnn", "Unknown network 'cnn'. Choose one of: mlp, lenet, zenkenet, resnet32, resnet18, wrn-28-10."),
+        ("form=chuncked", "Unknown hypernet form 'chuncked'. Did you mean 'chunked'? Choose one of: full, chunked, structured."),
         ("heads=every", "Unknown method.heads 'every'. Choose one of: all, own."),
         ("penalty=exat", "Unknown method.penalty 'exat'. Did you mean 'exact'? Choose one of: exact, plain, weighted."),
         ("matrix=diag", "Unknown training.matrix 'diag'. Did you mean 'diagonal'? Choose one of: full, diagonal."),
@@ -88,6 +88,7 @@ def test_a_setting_of_another_method_is_refused_with_the_name_of_this_one(refuse
         (["--device", "auto:0"], "Device 'auto:0' is not available here. Choose one of: auto, cpu"),
         (["--data", "nowhere"], "The data folder 'nowhere' (--data) does not exist. Name a folder that holds the data sets, "
          "or none to use the cache."),
+        (["--resume", "x", "--dry-run"], "--dry-run says what a preset would take: leave out --resume."),
         (["--resume", "x", "--out", "y"], "--resume goes on in its own folder: leave out --out."),
         (["--resume", "x", "--seeds", "2"], "--resume goes on with the seeds of its folder: leave out --seeds and --seed."),
         (["--seeds", "x"], 'Invalid value for --seeds: unable to convert "x" into int.'),

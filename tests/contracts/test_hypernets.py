@@ -37,8 +37,8 @@ def hypernet(form, target) -> AbstractHypernet:
     return build_hypernet(small(form), target)
 
 
-def test_there_are_two_hypernets():
-    assert list(HYPERNETS) == ["full", "chunked"]
+def test_there_are_three_hypernets():
+    assert list(HYPERNETS) == ["full", "chunked", "structured"]
 
 
 @pytest.mark.parametrize("hidden", [(), (6,), (6, 5)])
@@ -75,7 +75,7 @@ def test_weights_are_a_linear_readout_of_the_features_of_rows(hypernet):
     assert h.shape == (hypernet.n_rows, hypernet.width)
     by_hand = h @ hypernet.readout[:-1] + hypernet.readout[-1]
     torch.testing.assert_close(hypernet.read(h), by_hand, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(hypernet(embedding), by_hand.flatten()[: hypernet.size], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(hypernet(embedding), by_hand.flatten()[hypernet.places()], rtol=1e-12, atol=1e-12)
     assert torch.equal(with_one(h)[:, -1], torch.ones(len(h)))
 
 
@@ -109,7 +109,10 @@ def test_its_penalty_is_exact(hypernet):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"form": "chunky"}, "Unknown hypernet form 'chunky'. Did you mean 'chunked'? Choose one of: full, chunked."),
+        (
+            {"form": "chunky"},
+            "Unknown hypernet form 'chunky'. Did you mean 'chunked'? Choose one of: full, chunked, structured.",
+        ),
         ({"activation": "gelu"}, "Unknown activation 'gelu'. Did you mean 'elu'?"),
         ({"embedding_size": 0}, "hypernet.embedding_size must be at least 1, not 0."),
         ({"chunk": -3}, "hypernet.chunk must be at least 1, not -3."),

@@ -13,8 +13,8 @@ from mnemon.models import NETWORKS, TargetConfig, build_network
 from mnemon.models.mlp import ACTIVATIONS, MLP
 
 
-def test_there_is_one_network():
-    assert list(NETWORKS) == ["mlp"]
+def test_there_are_six_networks():
+    assert list(NETWORKS) == ["mlp", "lenet", "zenkenet", "resnet32", "resnet18", "wrn-28-10"]
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
@@ -38,7 +38,7 @@ def test_a_network_is_built_from_its_settings(activation):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"network": "mpl"}, "Unknown network 'mpl'. Did you mean 'mlp'? Choose one of: mlp."),
+        ({"network": "mpl"}, "Unknown network 'mpl'. Did you mean 'mlp'? Choose one of: mlp, lenet, "),
         (
             {"activation": "rellu"},
             "Unknown activation 'rellu'. Did you mean 'relu'? Choose one of: relu, elu, sigmoid, tanh.",

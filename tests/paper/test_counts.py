@@ -110,6 +110,27 @@ PRESETS = {
 }
 
 
+CIFAR_PRESETS = {
+    # name: (target, hypernetwork, chunks, task embedding)
+    "cifar-resnet32": (468_540, 457_144, 67, 32),
+    "cifar-zenke": (1_276_508, 1_182_390, 233, 48),
+}
+
+
+@pytest.mark.parametrize("name", CIFAR_PRESETS)
+def test_a_cifar_preset_builds_the_networks_of_the_paper(name):
+    target, learned, chunks, embedding = CIFAR_PRESETS[name]
+    config = resolve(load_preset(name))
+    problem = Problem(Kind.CLASSIFICATION, 6, (3, 32, 32), 10, config.target, config.optimizer)
+    learner = HypernetLearner(config.method, problem)
+    counts = learner.counts()
+    assert (counts.target, counts.learned, learner.memory.hypernet.n_rows) == (target, learned, chunks)
+    # The paper counts the embeddings (457,336 in all for ResNet-32), and not the statistics that it keeps beside.
+    statistics = 2 * 1136 + 31 if name == "cifar-resnet32" else 0
+    assert counts.per_task == embedding + statistics
+    assert learned + 6 * embedding == {"cifar-resnet32": 457_336, "cifar-zenke": 1_182_678}[name]
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_builds_the_networks_of_its_row(name):
     row_name, kind, n_tasks, inputs, outputs = PRESETS[name]

@@ -1,39 +1,77 @@
-"""Fetch one file of a data set from the first mirror that gives the published content."""
+"""Fetch files of a data set from the first mirror that gives the published content."""
 
 from __future__ import annotations
 
 import os
+import tarfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from mnemon.benchmarks import idx
+from mnemon.benchmarks import files
 from mnemon.errors import DataError
+
+if TYPE_CHECKING:
+    from mnemon.benchmarks.sources import Archive
 
 TIMEOUT = (10, 60)
 """Seconds to wait for a connection, and for the next bytes."""
 
 
-def download(file: idx.IdxFile, mirrors: tuple[str, ...], folder: Path) -> Path:
+def download(file: files.DataFile, mirrors: tuple[str, ...], folder: Path) -> Path:
     """Save a file, gzipped, in a folder and return its path; it appears there only whole and verified."""
+
+    def check(path: Path) -> None:
+        files.check_md5(files.read(path, file), path, file)
+
     target = folder / f"{file.name}.gz"
-    failures = []
     with side_file(target) as partial:
-        for mirror in mirrors:
-            try:
-                fetch(f"{mirror}/{target.name}", partial)
-                idx.check_md5(idx.read(partial, file), partial, file)
-            except (OSError, DataError) as error:
-                failures.append(f"{urlsplit(mirror).netloc}: {reason(error)}")
-            else:
-                os.replace(partial, target)
-                return target
-    raise DataError(f"{target.name} could not be downloaded ({'; '.join(failures)})")
+        fetch_first(mirrors, target.name, partial, check)
+        os.replace(partial, target)
+    return target
+
+
+def download_archive(
+    archive: Archive, wanted: Sequence[files.DataFile], mirrors: tuple[str, ...], folder: Path
+) -> None:
+    """Save the wanted files of an archive in a folder; each appears there only whole and verified."""
+
+    def check(path: Path) -> None:
+        found = files.digest(path.read_bytes())
+        if found != archive.md5:
+            raise DataError(f"The content of '{path}' should have md5 {archive.md5} and has {found}.")
+
+    with side_file(folder / archive.name) as partial:
+        fetch_first(mirrors, archive.name, partial, check)
+        with tarfile.open(partial) as tar:
+            for file in wanted:
+                # Only what is asked for by name is read, and written under a name of ours.
+                member = tar.extractfile(f"{archive.folder}/{file.name}")
+                assert member is not None
+                with side_file(folder / file.name) as unpacked:
+                    unpacked.write_bytes(member.read())
+                    files.check_md5(files.read(unpacked, file), unpacked, file)
+                    os.replace(unpacked, folder / file.name)
+
+
+def fetch_first(mirrors: tuple[str, ...], name: str, path: Path, check: Callable[[Path], None]) -> None:
+    """Write what the first mirror gives that passes a check."""
+    failures = []
+    for mirror in mirrors:
+        try:
+            fetch(f"{mirror}/{name}", path)
+            check(path)
+        except (OSError, DataError) as error:
+            failures.append(f"{urlsplit(mirror).netloc}: {reason(error)}")
+        else:
+            return
+    raise DataError(f"{name} could not be downloaded ({'; '.join(failures)})")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mnemon.benchmarks.permuted import PermutedDigits, PermutedMnist
 from mnemon.benchmarks.split import SplitDigits, SplitFashion, SplitMnist
+from mnemon.benchmarks.split_cifar import SplitCifar, SplitCifar100
 from mnemon.benchmarks.task import TaskStream
 from mnemon.benchmarks.toy_regression import ToyRegression
 
@@ -26,4 +27,6 @@ BENCHMARKS: dict[str, type[Benchmark]] = {
     "split-mnist": SplitMnist,
     "split-fashion": SplitFashion,
     "permuted-mnist": PermutedMnist,
+    "split-cifar": SplitCifar,
+    "split-cifar-100": SplitCifar100,
 }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mnemon.benchmarks import idx
+from mnemon.benchmarks import cifar, files, idx
+from mnemon.benchmarks.cifar import RecordFile
+from mnemon.benchmarks.files import DataFile
 from mnemon.benchmarks.idx import IdxFile
 from mnemon.errors import DataError, choose
 
@@ -30,18 +32,32 @@ class DataSet:
     """Its name in sentences."""
     short: str
     """Its name within those of benchmarks: split-fashion."""
-    image_shape: tuple[int, int]
+    image_shape: tuple[int, ...]
     n_classes: int = 10
-    files: tuple[IdxFile, ...] = ()
-    """Training images and labels, test images and labels; none if the set comes with scikit-learn."""
+    files: tuple[DataFile, ...] = ()
+    """What holds training images and labels, then test images and labels; none if the set comes with scikit-learn."""
     places: tuple[str, ...] = ()
-    """Where in a data folder it may lie: under its own name, or as torchvision leaves it."""
+    """Where in a data folder it may lie: under its own name, or as others leave it."""
     mirrors: tuple[str, ...] = ()
+    archive: Archive | None = None
+    """What the mirrors have, if not the files one by one."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A tar archive with all files of a set."""
+
+    name: str
+    md5: str
+    folder: str
+    """Where in the archive the files are."""
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """A data set in memory: images (n, height, width) as bytes or floats from 0 to 1, labels as integers."""
+    """A data set in memory: images (n, height, width) or (n, channels, height, width) as bytes or floats from 0 to 1,
+    labels as integers.
+    """
 
     name: str
     n_classes: int
@@ -75,6 +91,8 @@ def mnist_like(train_images: str, train_labels: str, test_images: str, test_labe
         IdxFile("t10k-labels-idx1-ubyte", (10_000,), test_labels),
     )
 
+
+TORONTO = ("https://www.cs.toronto.edu/~kriz", "https://cave.cs.toronto.edu/kriz")
 
 DATASETS: dict[str, DataSet] = {
     "digits": DataSet(name="digits", title="Digits", short="digits", image_shape=(8, 8)),
@@ -113,6 +131,37 @@ DATASETS: dict[str, DataSet] = {
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
         ),
     ),
+    "cifar-10": DataSet(
+        name="cifar-10",
+        title="CIFAR-10",
+        short="cifar-10",
+        image_shape=cifar.SHAPE,
+        files=(
+            RecordFile("data_batch_1.bin", 10_000, 1, "5dd7e06a14cb22eb9f671a540d1b7c25"),
+            RecordFile("data_batch_2.bin", 10_000, 1, "5ea93a67294ea407fff1d09f752e9692"),
+            RecordFile("data_batch_3.bin", 10_000, 1, "942cd6a4bcdd0dd3c604fbe906cb4421"),
+            RecordFile("data_batch_4.bin", 10_000, 1, "ae636b3ba5c66a11e91e8cb52e771fcb"),
+            RecordFile("data_batch_5.bin", 10_000, 1, "53f37980c15c3d472c316c40844f3f0d"),
+            RecordFile("test_batch.bin", 10_000, 1, "803d5f7f4d78ea53de84dbe85f74fb6d"),
+        ),
+        places=("cifar-10-batches-bin", "cifar-10"),
+        mirrors=(*TORONTO, "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/gluon/dataset/cifar10"),
+        archive=Archive("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", "cifar-10-batches-bin"),
+    ),
+    "cifar-100": DataSet(
+        name="cifar-100",
+        title="CIFAR-100",
+        short="cifar-100",
+        image_shape=cifar.SHAPE,
+        n_classes=100,
+        files=(
+            RecordFile("train.bin", 50_000, 2, "6172c7755cfe09b2fe270c85cebc1b15"),
+            RecordFile("test.bin", 10_000, 2, "4499cfba6c016c1be1438163640a0898"),
+        ),
+        places=("cifar-100-binary", "cifar-100"),
+        mirrors=(*TORONTO, "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/gluon/dataset/cifar100"),
+        archive=Archive("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", "cifar-100-binary"),
+    ),
 }
 
 
@@ -124,8 +173,9 @@ def load(name: str, data: Path | None = None) -> ImageSet:
         check_named_folder(data)
         return load_digits(dataset)
     folders = search_folders(data)
-    values = [idx.tensor(content_of(dataset, file, folders), file) for file in dataset.files]
-    train_images, train_labels, test_images, test_labels = values
+    contents = [content_of(dataset, file, folders) for file in dataset.files]
+    tensors: Any = cifar.tensors if dataset.archive else idx.tensors
+    train_images, train_labels, test_images, test_labels = tensors(contents, dataset.files)
     return ImageSet(
         dataset.short, dataset.n_classes, train_images, train_labels.long(), test_images, test_labels.long()
     )
@@ -157,25 +207,25 @@ def search_folders(data: Path | str | None) -> list[Path]:
     return [Path(named).expanduser(), cache_folder()]
 
 
-def content_of(dataset: DataSet, file: IdxFile, folders: list[Path]) -> bytearray:
+def content_of(dataset: DataSet, file: DataFile, folders: list[Path]) -> bytearray:
     """Return the verified content of a file, downloaded if no folder has it."""
     found = locate(dataset, file, folders)
     return found[1] if found else downloaded(dataset, file, folders)
 
 
-def locate(dataset: DataSet, file: IdxFile, folders: list[Path]) -> tuple[Path, bytearray] | None:
+def locate(dataset: DataSet, file: DataFile, folders: list[Path]) -> tuple[Path, bytearray] | None:
     """Return where a file is and its verified content, or None; a damaged file on the way is an error."""
     for folder in folders:
-        for place in (*dataset.places, "."):
+        for place in dataset.places if dataset.archive else (*dataset.places, "."):
             for name in (file.name, f"{file.name}.gz"):
                 path = folder / place / name
                 if not os.path.isfile(path):
                     continue
-                content = idx.read(path, file)
+                content = files.read(path, file)
                 # Sets share file names: outside a folder of its own, only the content tells whose a file is.
-                if place == "." and idx.digest(content) in foreign_md5s(dataset):
+                if place == "." and files.digest(content) in foreign_md5s(dataset):
                     continue
-                idx.check_md5(content, path, file)
+                files.check_md5(content, path, file)
                 return path, content
     return None
 
@@ -185,21 +235,29 @@ def foreign_md5s(dataset: DataSet) -> set[str]:
     return {file.md5 for other in DATASETS.values() if other.name != dataset.name for file in other.files}
 
 
-def downloaded(dataset: DataSet, file: IdxFile, folders: list[Path]) -> bytearray:
+def downloaded(dataset: DataSet, file: DataFile, folders: list[Path]) -> bytearray:
     """Download a file into the cache and return its content, or say how else to get it."""
-    from mnemon.benchmarks.download import download
+    from mnemon.benchmarks.download import download, download_archive
 
     folder = cache_folder() / dataset.name
     try:
-        path = download(file, dataset.mirrors, folder)
+        if dataset.archive is not None:
+            download_archive(dataset.archive, dataset.files, dataset.mirrors, folder)
+            path = folder / file.name
+        else:
+            path = download(file, dataset.mirrors, folder)
     except DataError as error:
         searched = " or ".join(f"'{place}'" for place in folders)
+        what = (
+            f"unpack {dataset.mirrors[0]}/{dataset.archive.name}"
+            if dataset.archive
+            else (f"save the files of {dataset.mirrors[0]}/")
+        )
         raise DataError(
             f"{dataset.title} is not in {searched}, and {error}. Name a folder that holds it with "
-            f"--data FOLDER or {ENVIRONMENT_VARIABLE}, or save the files of {dataset.mirrors[0]}/ "
-            f"in '{folder}'."
+            f"--data FOLDER or {ENVIRONMENT_VARIABLE}, or {what} in '{folder}'."
         ) from error
-    return idx.read(path, file)
+    return files.read(path, file)
 
 
 def digits_arrays() -> tuple[np.ndarray, np.ndarray]:
@@ -209,7 +267,7 @@ def digits_arrays() -> tuple[np.ndarray, np.ndarray]:
 
     images, labels = sklearn.datasets.load_digits(return_X_y=True)
     images, labels = images.astype(np.uint8), labels.astype(np.uint8)
-    found = idx.digest(images.tobytes() + labels.tobytes())
+    found = files.digest(images.tobytes() + labels.tobytes())
     if found != DIGITS_MD5:
         raise DataError(
             f"The digits of scikit-learn {sklearn.__version__} should have md5 {DIGITS_MD5} "

@@ -27,12 +27,14 @@ class Examples:
     """Inputs and targets as whole tensors; a batch is a gather, a conversion and a transform.
 
     `inputs` may be bytes (0 to 255), which a batch turns into floats from 0 to 1. Tasks that differ only by
-    their `transform` (such as a permutation of pixels) share the one tensor of inputs.
+    their `transform` (such as a permutation of pixels) share the one tensor of inputs. `augment` changes inputs at
+    random, as they are stored, in batches that are taken to learn from.
     """
 
     inputs: Tensor
     targets: Tensor
     transform: Callable[[Tensor], Tensor] | None = None
+    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None
 
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.targets):
@@ -48,9 +50,11 @@ class Examples:
         """Where the examples lie."""
         return self.inputs.device
 
-    def batch(self, index: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """Return the examples at these places, ready for a network."""
+    def batch(self, index: Tensor | slice, random: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Return the examples at these places, ready for a network; augmented only if random numbers are given."""
         inputs = self.inputs[index]
+        if self.augment is not None and random is not None:
+            inputs = self.augment(inputs, random)
         if inputs.dtype == torch.uint8:
             inputs = inputs.to(torch.get_default_dtype()).div_(255)
         if self.transform is not None:

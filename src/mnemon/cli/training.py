@@ -23,6 +23,7 @@ def run(
     *,
     out: Path | None = None,
     resume: Path | None = None,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
     options: Options = AS_USUAL,
 ) -> int:
     """Learn the tasks of a preset one after another, and show what was remembered.
@@ -37,8 +38,12 @@ def run(
         New folder for the run. Default: runs/PRESET-TIME.
     resume
         Folder of a run (or of several seeds) to go on with.
+    dry_run
+        Do not run it: say how large everything is and how long it would take, from a few timed steps.
     """
     options.check(out, resume)
+    if dry_run and resume is not None:
+        raise UsageError("--dry-run says what a preset would take: leave out --resume.")
 
     from mnemon.experiments.preset import DEFAULT, load_preset
     from mnemon.experiments.run import resolve
@@ -49,6 +54,11 @@ def run(
         folder, jobs = resume, resumed_jobs(resume, load_preset(preset) if preset else None, options.overrides)
     else:
         config = resolve(load_preset(preset or DEFAULT), options.overrides)
+        if dry_run:
+            from mnemon.experiments.dry_run import estimate, shown
+
+            console().print(shown(estimate(config, options.seed, place), config.preset))
+            return 0
         folder, jobs = new_jobs(config, options.all_seeds, out, place)
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")

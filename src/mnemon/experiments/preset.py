@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,16 @@ def _find(name: str, beside: Path) -> Path:
     return beside / name
 
 
+@functools.cache  # many presets are like one
+def _tables(text: str) -> dict[str, Any]:
+    return toml.loads(text)
+
+
 def _read(path: Path, heirs: tuple[Path, ...] = ()) -> Preset:
     if path in heirs:
         raise UsageError(f"The preset file {path} is like itself.")
     try:
-        values = toml.loads(path.read_text(encoding="utf-8"))
+        values = dict(_tables(path.read_text(encoding="utf-8")))
     except (toml.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The preset file {path} cannot be read: {error}.") from error
     facts = {name: str(values.pop(name, "")) for name in _FACTS}

@@ -56,7 +56,8 @@ class Display:
             self.console.print(f"{job.title}  failed: {event.failure}", highlight=False, soft_wrap=True)
             self.live.update(self.bars[event.run], terms="failed", visible=True)
             return
-        steps = job.config.training.steps
+        each = event.steps or (job.config.training.steps,) * event.n_tasks
+        steps = each[event.task_id]
         if event.row is not None and not self.console.is_terminal:
             own = event.row[event.task_id]
             seen = [value for value in event.row[: event.task_id + 1] if value == value]
@@ -67,12 +68,12 @@ class Display:
                 highlight=False,
                 soft_wrap=True,
             )
-        done = event.task_id * steps + event.step if event.row is None else (event.task_id + 1) * steps
+        done = sum(each[: event.task_id]) + (event.step if event.row is None else steps)
         shown = "  ".join(f"{name} {value:.3g}" for name, value in event.terms.items()) or "tested"
         self.live.update(
             self.bars[event.run],
             completed=done,
-            total=event.n_tasks * steps,
+            total=sum(each),
             visible=self.few or event.row is None or event.task_id + 1 < event.n_tasks,
             number=f"{event.task_id + 1}/{event.n_tasks}",
             step=f"{event.step or steps}/{steps}",

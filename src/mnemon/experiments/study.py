@@ -37,6 +37,8 @@ class Event(NamedTuple):
     row: list[float] | None
     """What was measured after a task; None while it is learned."""
     failure: str = ""
+    steps: tuple[int, ...] = ()
+    """Steps of each task."""
 
 
 class Job(NamedTuple):
@@ -80,11 +82,11 @@ class _Reporter(Watcher):
         if now - self._last > 0.2:
             self._last = now
             n_tasks = len(progress.untrained)
-            self.send(Event(self.run, n_tasks, progress.task_id, progress.step, terms, None))
+            self.send(Event(self.run, n_tasks, progress.task_id, progress.step, terms, None, "", progress.steps))
 
     def on_task_end(self, progress: Progress) -> None:
         row = progress.matrix[-1]
-        self.send(Event(self.run, len(row), progress.task_id - 1, progress.step, {}, row))
+        self.send(Event(self.run, len(row), progress.task_id - 1, progress.step, {}, row, "", progress.steps))
 
 
 def new_jobs(config: RunConfig, seeds: Sequence[int], out: Path | None, place: Place) -> tuple[Path, list[Job]]:

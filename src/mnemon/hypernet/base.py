@@ -3,9 +3,10 @@ r"""A hypernetwork is features of rows and one linear readout; the penalty lives
 $$\text{weights} = [h \; 1] \, R, \qquad h = \text{features}(\text{rows}(e)), \qquad
   R \in \mathbb{R}^{(k+1) \times \text{chunk}}$$
 
-One row gives `chunk` weights; the rows are joined and the tail beyond `size` is thrown away. The bias is the
-last row of the readout. `R` is stored features x outputs, which makes both the generation of weights and the
-products of the penalty run along contiguous memory (four times faster than the layout of `nn.Linear`).
+One row gives up to `chunk` weights; `edges` tells where one row's weights end and the next one's begin. Usually
+every row is full and only the tail of the last one is thrown away. The bias is the last row of the readout. `R` is
+stored features x outputs, which makes both the generation of weights and the products of the penalty run along
+contiguous memory (four times faster than the layout of `nn.Linear`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from mnemon.errors import UsageError
 class AbstractHypernet(nn.Module, ABC):
     """Maps task embeddings to the `size` weights of a target network."""
 
+    _used: Tensor | None
+
     def __init__(
         self,
         size: int,
@@ -32,6 +35,7 @@ class AbstractHypernet(nn.Module, ABC):
         chunk: int,
         hidden: Sequence[int],
         activation: type[nn.Module],
+        edges: Sequence[int] | None = None,
     ):
         super().__init__()
         if embedding_size < 1:
@@ -39,11 +43,21 @@ class AbstractHypernet(nn.Module, ABC):
         if any(width < 1 for width in hidden):
             raise UsageError(f"hypernet.hidden must hold widths of at least 1, not {list(hidden)}.")
         self.size, self.embedding_size, self.n_rows, self.chunk = size, embedding_size, n_rows, chunk
+        self.edges = list(edges) if edges else [*range(0, size, chunk), size]
+        """Where in the flat weights the rows begin, and at last where they end."""
+        self._is_full = self.edges[:-1] == list(range(0, size, chunk))
+        self.register_buffer("_used", None if self._is_full else self.places(), persistent=False)
         widths = [row_width, *hidden]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.activation = activation()
         self.width = widths[-1]
         self.readout = nn.Parameter(torch.empty(self.width + 1, chunk))
+
+    def places(self) -> Tensor:
+        """Return the place of every weight among all that the rows give, [size]."""
+        pairs = enumerate(itertools.pairwise(self.edges))
+        parts = [torch.arange(a, b, device="cpu") + (row * self.chunk - a) for row, (a, b) in pairs]
+        return torch.cat(parts)
 
     @abstractmethod
     def rows(self, embeddings: Tensor, row: Tensor) -> Tensor:
@@ -66,11 +80,12 @@ class AbstractHypernet(nn.Module, ABC):
         return self.padded(embedding)[: self.size]
 
     def padded(self, embedding: Tensor) -> Tensor:
-        """Return the flat weights with the unused tail of the last row, [n_rows * chunk].
+        """Return the flat weights; if all rows are full, with the unused tail of the last one, [n_rows * chunk].
 
         `Target` ignores the tail; cutting it off here would cost the backward pass a copy of all weights.
         """
-        return self.read(self.task_features(embedding)).flatten()
+        flat = self.read(self.task_features(embedding)).flatten()
+        return flat if self._used is None else flat.index_select(0, self._used)
 
     def read(self, features: Tensor) -> Tensor:
         """Return the readout [n, chunk] of features [n, width]."""

@@ -12,7 +12,10 @@ from mnemon.hypernet.base import AbstractHypernet
 
 
 class ChunkedHypernet(AbstractHypernet):
-    """A row is [task embedding ; chunk embedding]; all chunks of a task are one batch."""
+    """A row is [task embedding ; chunk embedding]; all chunks of a task are one batch.
+
+    Chunks are of equal size, unless `edges` tell where each begins (and at last where they end).
+    """
 
     def __init__(
         self,
@@ -22,15 +25,15 @@ class ChunkedHypernet(AbstractHypernet):
         activation: type[nn.Module],
         chunk: int,
         chunk_embedding_size: int,
+        edges: Sequence[int] | None = None,
     ):
         if chunk < 1:
             raise UsageError(f"hypernet.chunk must be at least 1, not {chunk}.")
         if chunk_embedding_size < 1:
             raise UsageError(f"hypernet.chunk_embedding_size must be at least 1, not {chunk_embedding_size}.")
-        n_rows = -(-size // chunk)
-        super().__init__(
-            size, embedding_size, embedding_size + chunk_embedding_size, n_rows, chunk, hidden, activation
-        )
+        n_rows = len(edges) - 1 if edges else -(-size // chunk)
+        row_width = embedding_size + chunk_embedding_size
+        super().__init__(size, embedding_size, row_width, n_rows, chunk, hidden, activation, edges)
         self.chunk_embeddings = nn.Parameter(torch.empty(n_rows, chunk_embedding_size))
 
     def rows(self, embeddings: Tensor, row: Tensor) -> Tensor:

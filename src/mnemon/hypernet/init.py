@@ -96,12 +96,12 @@ def _scale_readout(hypernet: AbstractHypernet, target: Target) -> None:
 
 @torch.no_grad()
 def _scale_chunk_embeddings(hypernet: ChunkedHypernet, target: Target) -> None:
-    wanted = torch.full((hypernet.n_rows * hypernet.chunk,), math.nan)
+    wanted = torch.full((hypernet.size,), math.nan)
     for slot in target.slots:
         variance = wanted_variance(slot, target.module)
         if variance is not None:
             wanted[slot.start : slot.stop] = variance
-    per_chunk = wanted.view(hypernet.n_rows, hypernet.chunk).nanmean(1)
+    per_chunk = torch.stack([part.nanmean() for part in wanted.tensor_split(hypernet.edges[1:-1])])
     if per_chunk.isnan().all():
         return  # vectors alone: there is no fan-in to go by
     per_chunk = torch.where(per_chunk.isnan(), per_chunk.nanmean(), per_chunk)  # chunks of vectors alone

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from mnemon.errors import UsageError
+from mnemon.hypernet.statistics import GeneratedStatistics, Statistics, forget_statistics, norms_of
 
 Buffers = dict[str, Tensor]
 LARGE = 100_000
@@ -37,9 +38,15 @@ class Target(nn.Module):
     `generate` is a list of patterns over parameter names; what none of them matches stays as it came, frozen.
     The module's own generated parameters are only a form for the shapes: they never train and are not counted.
     Buffers of a part of which nothing is generated stay as they came, too: the statistics of a frozen batch norm.
+    Where statistics are generated they stand in the flat vector after the weights, and are used in evaluation mode.
     """
 
-    def __init__(self, module: nn.Module, generate: Sequence[str] = ("*",)):
+    def __init__(
+        self,
+        module: nn.Module,
+        generate: Sequence[str] = ("*",),
+        statistics: Statistics = Statistics.PER_TASK,
+    ):
         super().__init__()
         self.module = module.requires_grad_(False)
         self.slots: list[Slot] = []
@@ -50,10 +57,17 @@ class Target(nn.Module):
                 start = self.slots[-1].stop
         if not self.slots:
             raise UsageError(f"No parameter of {type(module).__name__} matches {', '.join(generate)}.")
-        self.size = start
-        self._sizes = [slot.stop - slot.start for slot in self.slots]
+        self.n_weights = start
+        """Weights alone; `size` counts generated statistics, too."""
         self._halves = [slot for slot in self.slots if slot.dtype in (torch.float16, torch.bfloat16)]
         self._resting = _resting(module, self.slots)
+        norms = norms_of(module, self._resting)
+        self.statistics = GeneratedStatistics(norms if statistics is Statistics.GENERATED else {})
+        if statistics is Statistics.BATCH:
+            for layer in norms.values():
+                forget_statistics(layer)
+        self.size = self.n_weights + self.statistics.size
+        self._sizes = [*(slot.stop - slot.start for slot in self.slots), self.statistics.size]
 
     def train(self, mode: bool = True) -> Target:
         """Set the mode of the module; what rests is always in evaluation mode."""
@@ -82,6 +96,9 @@ class Target(nn.Module):
         With `outputs` = (first, last + 1) only these outputs are computed: the rows of the last layer are cut first.
         """
         tensors = self.cut(weights)
+        if self.statistics.size and not self.module.training:
+            tensors |= self.statistics.read(weights[self.n_weights : self.size])
+            buffers = {name: buffer for name, buffer in (buffers or {}).items() if name not in tensors}
         if outputs is not None:
             tensors |= {slot.name: tensors[slot.name][slice(*outputs)] for slot in self.head_slots()}
         return functional_call(self.module, {**tensors, **(buffers or {})}, inputs)
@@ -91,9 +108,10 @@ class Target(nn.Module):
         return {name: buffer.clone() for name, buffer in self.module.named_buffers()}
 
     def own_weights(self) -> Tensor:
-        """Return the module's own parameters as one flat vector, in full precision."""
+        """Return the module's own parameters as one flat vector, in full precision; statistics as 0 and 1."""
         parameters = dict(self.module.named_parameters())
         own = [parameters[slot.name].detach().flatten() for slot in self.slots]
+        own.append(own[0].new_zeros(self.statistics.size))
         # In the default type, unless that would round: half precision gets wider, float64 stays.
         return torch.cat([part.to(torch.promote_types(part.dtype, torch.get_default_dtype())) for part in own])
 
@@ -106,11 +124,13 @@ class Target(nn.Module):
     def can_cut_outputs(self, inputs: Tensor) -> bool:
         """Try on some inputs whether the module lets its last layer be cut to some of the outputs."""
         was_training = self.module.training
+        compiled, self.module._compiled_call_impl = self.module._compiled_call_impl, None  # not for a single try
         self.eval()
         try:
             return self._cuts_outputs_now(inputs)
         finally:
             self.train(was_training)
+            self.module._compiled_call_impl = compiled
 
     def _cuts_outputs_now(self, inputs: Tensor) -> bool:
         # Not the weights as they come: a last layer that starts at 0 would hide how its outputs hang together.

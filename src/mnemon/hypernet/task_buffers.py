@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -13,14 +13,18 @@ from mnemon.hypernet.target import Buffers
 class TaskBuffers(nn.Module):
     """Grows by a fresh set with every task; registered, so that the sets move and are saved with the learner."""
 
-    def __init__(self, module: nn.Module):
+    def __init__(self, module: nn.Module, only: Callable[[str], bool] = lambda name: True):
         super().__init__()
-        self._fresh: Buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        self._fresh: Buffers = {name: buffer.clone() for name, buffer in module.named_buffers() if only(name)}
         self._n_tasks = 0
 
     @property
     def numel_per_task(self) -> int:
         return sum(buffer.numel() for buffer in self._fresh.values())
+
+    @property
+    def nbytes_per_task(self) -> int:
+        return sum(buffer.nbytes for buffer in self._fresh.values())
 
     def add(self, device: torch.device) -> None:
         """Add a fresh set for a new task."""

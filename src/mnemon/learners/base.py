@@ -27,6 +27,12 @@ class Counts:
     n_tasks: int
     spared: int = 0
     """Numbers that the last task does not add, since nobody replays it."""
+    bytes_per_task: int = -1
+    """Bytes of the numbers stored for each further task; unless given, four for each number."""
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_task < 0:
+            object.__setattr__(self, "bytes_per_task", 4 * self.per_task)
 
     @property
     def compression(self) -> float:

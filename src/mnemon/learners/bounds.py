@@ -85,8 +85,11 @@ class FromScratch(AbstractLearner):
 
     def counts(self) -> Counts:
         with torch.device("meta"):
-            size = sum(p.numel() for p in self.problem.network(self.problem.outputs_per_task).parameters())
-        return Counts(0, size, size, self.problem.n_tasks)
+            network = self.problem.network(self.problem.outputs_per_task)
+        size = sum(p.numel() for p in network.parameters())
+        kept = [*network.parameters(), *network.buffers()]
+        per_task, n_bytes = sum(t.numel() for t in kept), sum(t.nbytes for t in kept)
+        return Counts(0, per_task, size, self.problem.n_tasks, bytes_per_task=n_bytes)
 
 
 def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> Terms:

@@ -62,4 +62,5 @@ class AbstractGatedLearner(AbstractOneNetworkLearner):
 
     def counts(self) -> Counts:
         per_task = self.chain.size + self.buffers_of.numel_per_task
-        return Counts(self.size(), per_task, self.size(), self.problem.n_tasks)
+        n_bytes = 4 * self.chain.size + self.buffers_of.nbytes_per_task
+        return Counts(self.size(), per_task, self.size(), self.problem.n_tasks, bytes_per_task=n_bytes)

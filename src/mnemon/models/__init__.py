@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from torch import nn
 
 from mnemon.errors import UsageError, choose
+from mnemon.models.images import image_shape
+from mnemon.models.lenet import LeNet
 from mnemon.models.mlp import ACTIVATIONS, MLP
+from mnemon.models.precision import Precision, in_bfloat16
+from mnemon.models.resnet import ResNet
+from mnemon.models.resnet18 import ResNet18
+from mnemon.models.wide_resnet import WideResNet
+from mnemon.models.zenkenet import ZenkeNet
 
 
 @dataclass(frozen=True)
@@ -16,11 +23,17 @@ class TargetConfig:
     """The network whose weights are learned or generated."""
 
     network: str = "mlp"
-    """Name of the network."""
+    """mlp, or for images lenet, zenkenet, resnet32, resnet18 or wrn-28-10."""
     hidden: tuple[int, ...] = (400, 400)
-    """Widths of the hidden layers."""
+    """Widths of the hidden layers (mlp only)."""
     activation: str = "relu"
-    """Activation between the layers: relu, elu, sigmoid or tanh."""
+    """Activation between the layers: relu, elu, sigmoid or tanh (mlp only)."""
+    conv_bias: bool = True
+    """Whether convolutions have biases beside batch norm (resnet32 only; the paper's has)."""
+    precision: Precision = Precision.FULL
+    """Numbers in which the network computes: full, or bfloat16 (mixed, by autocast; for GPUs)."""
+    compiled: bool = False
+    """Whether the network is compiled (torch.compile): slow to start, often faster then."""
 
     def __post_init__(self) -> None:
         choose("network", self.network, NETWORKS)
@@ -33,9 +46,41 @@ def _mlp(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn
     return MLP(input_shape, config.hidden, outputs, ACTIVATIONS[config.activation])
 
 
-NETWORKS: dict[str, Callable[[TargetConfig, tuple[int, ...], int], nn.Module]] = {"mlp": _mlp}
+def _lenet(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
+    return LeNet(image_shape(input_shape, "lenet"), outputs)
+
+
+def _zenkenet(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
+    return ZenkeNet(image_shape(input_shape, "zenkenet"), outputs)
+
+
+def _resnet32(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
+    return ResNet(image_shape(input_shape, "resnet32"), outputs, bias=config.conv_bias)
+
+
+def _resnet18(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
+    return ResNet18(image_shape(input_shape, "resnet18"), outputs)
+
+
+def _wrn_28_10(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
+    return WideResNet(image_shape(input_shape, "wrn-28-10"), outputs)
+
+
+NETWORKS: dict[str, Callable[[TargetConfig, tuple[int, ...], int], nn.Module]] = {
+    "mlp": _mlp,
+    "lenet": _lenet,
+    "zenkenet": _zenkenet,
+    "resnet32": _resnet32,
+    "resnet18": _resnet18,
+    "wrn-28-10": _wrn_28_10,
+}
 
 
 def build_network(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Return a freshly initialised network for inputs of a shape and so many outputs."""
-    return NETWORKS[config.network](config, input_shape, outputs)
+    network = NETWORKS[config.network](config, input_shape, outputs)
+    if config.precision is Precision.BFLOAT16:
+        in_bfloat16(network)
+    if config.compiled:
+        network.compile()
+    return network

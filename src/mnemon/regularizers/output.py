@@ -20,6 +20,7 @@ tail of the last chunk and other tasks' heads, an importance makes it weighted.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -75,7 +76,8 @@ class Anchors:
         with torch.no_grad():
             self.features = frozen.features(self.embeddings[self.task], self.row)
         ranges = kept if kept is not None else [[(0, frozen.size)]] * n_tasks
-        self.blocks = _blocks(ranges, n_rows, frozen.chunk, device)
+        self.blocks = _blocks(ranges, frozen.edges, device)
+        self._places = frozen.places().to(device)
         self.importance = importance
         self._grams: dict[Range, Tensor] = {}
 
@@ -123,8 +125,8 @@ class Anchors:
     def weights(self) -> Tensor:
         """Return the importance of each weight, row by row: [rows of all tasks, chunk]."""
         assert self.importance is not None
-        tail = self.n_rows * self.chunk - self.importance.shape[1]
-        return torch.nn.functional.pad(self.importance, (0, tail)).view(-1, self.chunk)
+        rows = self.importance.new_zeros(self.n_tasks, self.n_rows * self.chunk)
+        return rows.index_copy_(1, self._places, self.importance).view(-1, self.chunk)
 
 
 def plain_penalty(moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None = None) -> Tensor:
@@ -294,15 +296,16 @@ class _Directly:
             total[:, block.start : block.stop].addmm_((self.h[block.rows] * factor).T, drift)
 
 
-def _blocks(kept: Sequence[Sequence[Range]], n_rows: int, chunk: int, device: torch.device) -> list[Block]:
+def _blocks(kept: Sequence[Sequence[Range]], edges: Sequence[int], device: torch.device) -> list[Block]:
     """Group the rows of all tasks by the columns of theirs that count."""
+    n_rows = len(edges) - 1
     alike: dict[tuple[Range, ...], list[int]] = defaultdict(list)
     for task, ranges in enumerate(kept):
         alike[tuple(ranges)].append(task * n_rows)
     groups: dict[Range, list[Tensor]] = defaultdict(list)
     for same, firsts in alike.items():
         for start, stop in same:
-            for row in range(start // chunk, -(-stop // chunk)):
-                columns = (max(start - row * chunk, 0), min(stop - row * chunk, chunk))
+            for row in range(bisect_right(edges, start) - 1, bisect_left(edges, stop)):
+                columns = (max(start, edges[row]) - edges[row], min(stop, edges[row + 1]) - edges[row])
                 groups[columns].append(torch.tensor(firsts) + row)
     return [Block(torch.cat(rows).sort().values.to(device), *columns) for columns, rows in groups.items()]

@@ -20,6 +20,7 @@ from mnemon.errors import UsageError, check_not_negative
 from mnemon.hypernet import HypernetConfig, build_hypernet
 from mnemon.hypernet.base import AbstractHypernet
 from mnemon.hypernet.init import new_embedding, simplex_corner
+from mnemon.hypernet.statistics import Statistics
 from mnemon.hypernet.target import Target
 from mnemon.hypernet.task_buffers import TaskBuffers
 from mnemon.optimizer import OptimizerConfig
@@ -121,7 +122,8 @@ class Protected(Part):
     a factor of the task that rises from 0 to 1 in its first steps. Otherwise the module is only a form.
     `kept` tells for a task which ranges of its flat weights the penalty holds (all, if not given). Tasks from
     `capacity` on are not learned: the memory stays as it is. With `keeps_snapshot` there is a frozen copy while a
-    task is learned even if nothing is penalised, and `frozen_weights` come from it.
+    task is learned even if nothing is penalised, and `frozen_weights` come from it. `statistics` tells what batch
+    norm goes by; where they are generated, a step also leads them to those measured so far.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Protected(Part):
         capacity: int | None = None,
         keeps_snapshot: bool = False,
         from_own: bool = False,
+        statistics: Statistics = Statistics.PER_TASK,
     ):
         super().__init__()
         self.config, self._optimizer_config = config, optimizer
@@ -143,7 +146,12 @@ class Protected(Part):
                 f"{config.section}.hypernet.embedding_size must be at least {capacity - 1} for {capacity} embeddings "
                 f"that start apart, not {room - 1}."
             )
-        self.target = Target(module, generate)
+        if statistics is Statistics.GENERATED and config.penalty is PenaltyForm.WEIGHTED:
+            raise UsageError(
+                f"{config.section}.penalty=weighted knows no importance of generated statistics: take "
+                f"{config.section}.statistics=per-task, or another penalty."
+            )
+        self.target = Target(module, generate, statistics)
         self.hypernet = build_hypernet(config.hypernet, self.target)
         self.embeddings = nn.ParameterList()
         self.factors = nn.ParameterList()
@@ -151,7 +159,11 @@ class Protected(Part):
         self.own = nn.Parameter(self.target.own_weights(), requires_grad=False) if from_own else None
         if from_own:
             nn.init.zeros_(self.hypernet.readout)  # a random one would add noise that has to be unlearned first
-        self.buffers_of = TaskBuffers(module)
+        generated = self.target.statistics.buffers
+        self.buffers_of = TaskBuffers(module, lambda name: name not in generated)
+        self.measured = TaskBuffers(module, lambda name: name in generated)
+        """What the present task's statistics are led to; of use only while it is learned."""
+        self._distance: Tensor | None = None
         self.snapshot: Snapshot | None = None
         self.importances = nn.ParameterList()
         self.capacity, self.keeps_snapshot = capacity, keeps_snapshot
@@ -213,7 +225,14 @@ class Protected(Part):
         if weights is None:
             weights = self.hypernet.padded(self.embeddings[task_id])
         weights = self._started(task_id, weights)
-        return self.target(weights, *inputs, buffers=self.buffers_of[task_id], outputs=outputs)
+        buffers = self.buffers_of[task_id]
+        if not (training and self.target.statistics.size):
+            return self.target(weights, *inputs, buffers=buffers, outputs=outputs)
+        measured = self.measured[0]
+        answers = self.target(weights, *inputs, buffers={**buffers, **measured}, outputs=outputs)
+        stretch = weights[self.target.n_weights : self.target.size]
+        self._distance = self.target.statistics.distance(stretch, measured)
+        return answers
 
     def _started(self, task_id: int, generated: Tensor) -> Tensor:
         """Return the weights of a task's network, given what is generated for it."""
@@ -234,6 +253,10 @@ class Protected(Part):
 
         The gradients of other parameters of the loss are put into their `.grad`: their step is not taken here.
         """
+        terms: Terms = {}
+        if self._distance is not None:
+            terms["statistics"] = self._distance.detach()
+            loss, self._distance = loss + self._distance, None
         theta, embedding = list(self.hypernet.parameters()), self.embeddings[self.n_begun - 1]
         second_order = self.protects and self._lookahead is not None and self._lookahead.second_order
         everything = [*theta, embedding, *others]
@@ -242,7 +265,8 @@ class Protected(Part):
             found = _clipped(found, self.config.clip)
         for parameter, gradient in zip(everything, found, strict=True):
             parameter.grad = gradient.detach()
-        terms = {"penalty": self._add_penalty(list(found[: len(theta)]))} if self.protects else {}
+        if self.protects:
+            terms["penalty"] = self._add_penalty(list(found[: len(theta)]))
         for optimizer in self.optimizers.values():
             optimizer.step()
             optimizer.zero_grad()
@@ -289,6 +313,8 @@ class Protected(Part):
         if self.own is not None:
             self.factors.append(nn.Parameter(like.new_zeros(()), requires_grad=False))
         self.buffers_of.add(like.device)
+        self.measured.arrange([])
+        self.measured.add(like.device)
         if self.config.penalty is PenaltyForm.WEIGHTED:
             self.importances.append(nn.Parameter(like.new_zeros(self.target.size), requires_grad=False))
 
@@ -322,7 +348,7 @@ class Protected(Part):
 
     def stop_learning(self) -> None:
         """Drop what is needed only while a task is learned."""
-        self.snapshot = self._anchors = self._lookahead = None
+        self.snapshot = self._anchors = self._lookahead = self._distance = None
 
     def arrange(self, order: Sequence[int]) -> None:
         for name in ("embeddings", "factors", "importances"):
@@ -354,8 +380,14 @@ class Protected(Part):
         factor = self.own is not None
         return self.hypernet.embedding_size + self.buffers_of.numel_per_task + importance + factor
 
+    @property
+    def nbytes_per_task(self) -> int:
+        """Bytes that each further task adds."""
+        numbers = self.numel_per_task - self.buffers_of.numel_per_task
+        return numbers * self.hypernet.readout.element_size() + self.buffers_of.nbytes_per_task
+
     def transient(self, name: str) -> bool:
-        return name.startswith("target.")
+        return name.startswith("target.") or (name.startswith("measured.") and not self.optimizers)
 
 
 def _clipped(gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:

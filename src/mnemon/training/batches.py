@@ -24,14 +24,17 @@ class Shuffled:
 
     def take(self, start: int, count: int) -> tuple[Any, Tensor]:
         """Return the examples at places start to start + count of the stream."""
-        n = len(self.examples)
+        n, first = len(self.examples), start
         parts = []
         while count:
             turn, offset = divmod(start, n)
             part = self._order(turn)[offset : offset + count]
             parts.append(part)
             start, count = start + len(part), count - len(part)
-        return self.examples.batch(torch.cat(parts) if len(parts) > 1 else parts[0])
+        index = torch.cat(parts) if len(parts) > 1 else parts[0]
+        if getattr(self.examples, "augment", None) is None:
+            return self.examples.batch(index)
+        return self.examples.batch(index, generator(*self._where, first, 1))  # the 1 tells it from those of orders
 
     def _order(self, turn: int) -> Tensor:
         if turn not in self._orders:

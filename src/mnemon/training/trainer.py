@@ -18,6 +18,7 @@ from mnemon.benchmarks.task import TaskStream
 from mnemon.config import differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners.base import AbstractLearner
+from mnemon.optimizer import scale_rates
 from mnemon.part import parts_of
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
@@ -25,6 +26,8 @@ from mnemon.training.batches import Batches
 from mnemon.training.evaluator import evaluate_all
 
 LOSSES = "losses"
+BESIDE = {LOSSES, "steps"}
+"""What a checkpoint's header does not hold of the progress."""
 
 
 class MatrixRows(str, Enum):
@@ -42,6 +45,8 @@ class TrainingConfig:
 
     steps: int = 2000
     """Optimizer steps per task."""
+    epochs: float | None = None
+    """Passes over the training data of each task, in place of steps."""
     batch_size: int = 128
     """Examples per step."""
     scenario: Scenario = Scenario.CL1
@@ -61,12 +66,20 @@ class TrainingConfig:
         for name in ("steps", "batch_size", "log_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"training.{name} must be at least 1, not {getattr(self, name)}.")
+        if self.epochs is not None and not 0 < self.epochs < math.inf:
+            raise UsageError(f"training.epochs must be a finite number above 0, not {self.epochs}.")
         if not 0 <= self.label_smoothing < 1:
             raise UsageError(f"training.label_smoothing must be at least 0 and below 1, not {self.label_smoothing}.")
         if not 0 <= self.held_out < 1:
             raise UsageError(f"training.held_out must be at least 0 and below 1, not {self.held_out}.")
         if not self.checkpoint_seconds >= 0:
             raise UsageError(f"training.checkpoint_seconds must not be negative, not {self.checkpoint_seconds}.")
+
+    def steps_for(self, n_examples: int) -> int:
+        """Return the steps of a task with so many training examples."""
+        if self.epochs is None:
+            return self.steps
+        return max(1, math.ceil(self.epochs * n_examples / self.batch_size - 1e-9))
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop, and its state is saved)
@@ -90,6 +103,8 @@ class Progress:
     seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "test": 0.0})
     peaks: dict[str, float] = field(default_factory=dict)
     """The largest size that each term of the loss had from the second task on."""
+    steps: tuple[int, ...] = ()
+    """Steps of each task; it follows from the settings and is not kept."""
 
     def see(self, terms: dict[str, float]) -> None:
         """Take note of the terms of a step."""
@@ -129,7 +144,7 @@ class Trainer:
         self.learner, self.stream, self.config, self.seed = learner, stream, config, seed
         self.folder, self.watcher, self.should_stop = folder, watcher or Watcher(), should_stop
         self.identity = identity or {}
-        self.progress = Progress()
+        self.progress = Progress(steps=tuple(config.steps_for(len(task.train)) for task in stream.tasks))
         self._last_save = time.monotonic()
 
     def run(self) -> Progress:
@@ -148,24 +163,26 @@ class Trainer:
     def _learn_task(self) -> None:
         progress, task_id = self.progress, self.progress.task_id
         learner, config = self.learner, self.config
-        batches = Batches(self.stream.tasks, task_id, config.batch_size, self.seed, learner.sees_past, config.steps)
+        steps = progress.steps[task_id]
+        batches = Batches(self.stream.tasks, task_id, config.batch_size, self.seed, learner.sees_past, steps)
         if progress.step == 0:
             self._seed(task_id, 0)
             learner.begin_task(task_id)
-        while progress.step < config.steps:
+        while progress.step < steps:
             started = time.perf_counter()
             self._seed(task_id, progress.step + 1)
+            self._set_rates(progress.step, steps)
             terms = {k: float(v) for k, v in learner.train_step(batches[progress.step]).items()}
             self._check(terms)
             progress.see(terms)
             progress.step += 1
             progress.seconds["train"] += time.perf_counter() - started
-            if progress.step % config.log_every == 0 or progress.step == config.steps:
+            if progress.step % config.log_every == 0 or progress.step == steps:
                 progress.losses.append({"task": task_id, "step": progress.step, **terms})
             self.watcher.on_step(progress, terms)
             self._pause()
         self._check_state()
-        self._seed(task_id, config.steps + 1)
+        self._seed(task_id, steps + 1)
         learner.end_task(self.stream.tasks[task_id].train)
 
     def _test_task(self) -> None:
@@ -176,6 +193,14 @@ class Trainer:
         self.progress.matrix.append([score.value for score in row])
         self.progress.inferred.append([score.inferred for score in row])
         self.progress.seconds["test"] += time.perf_counter() - started
+
+    def _set_rates(self, step: int, steps: int) -> None:
+        """Let the learning rates of all parts follow the schedule."""
+        config = self.learner.problem.optimizer
+        if config.changes_rate:
+            for part in parts_of(self.learner).values():
+                for optimizer in part.optimizers.values():
+                    scale_rates(optimizer, config.factor(step, steps))
 
     def _seed(self, task_id: int, moment: int) -> None:
         """Make all random numbers of a moment a function of seed, task and moment."""
@@ -242,7 +267,7 @@ class Trainer:
         if not (self.folder / checkpoint.FILE).exists():
             return
         tensors, facts = checkpoint.load(self.folder)
-        needed = {*Progress.__dataclass_fields__, "seed", "identity", "n_begun"} - {LOSSES}
+        needed = {*Progress.__dataclass_fields__, "seed", "identity", "n_begun"} - BESIDE
         if not needed <= facts.keys() or LOSSES not in tensors:
             raise CheckpointError(
                 f"The checkpoint in {self.folder} is not of a run: its header lacks what a run needs."
@@ -256,8 +281,8 @@ class Trainer:
                 "(then and now)."
             )
         self.learner.restore(checkpoint.to_device(tensors, self.learner.device), facts["n_begun"], facts["step"] > 0)
-        fields: dict[str, Any] = {name: facts[name] for name in Progress.__dataclass_fields__ if name != LOSSES}
-        self.progress = Progress(losses=losses, **fields)
+        fields: dict[str, Any] = {name: facts[name] for name in Progress.__dataclass_fields__ if name not in BESIDE}
+        self.progress = Progress(losses=losses, steps=self.progress.steps, **fields)
 
 
 def alarms(learner: AbstractLearner, progress: Progress) -> list[str]:

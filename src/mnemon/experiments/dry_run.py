@@ -1,0 +1,173 @@
+"""What a preset would take, found out by a few steps of it: sizes, memory, time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from mnemon.benchmarks.scenario import Scenario
+from mnemon.benchmarks.task import Examples, TaskStream
+from mnemon.experiments.run import Place, RunConfig, build_learner, build_stream, pick_device
+from mnemon.learners.base import AbstractLearner, Counts
+from mnemon.training.batches import Batches
+from mnemon.training.trainer import MatrixRows
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Clock = Callable[[], float]
+TIMED = 3
+"""Steps that are timed, in the first task and in the last, after one that is not."""
+ASKED = 250
+"""Test inputs that are asked, for the time of a test."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run would take."""
+
+    counts: Counts
+    steps: tuple[int, ...]
+    """Of each task."""
+    batch_size: int
+    first_step: float
+    """Seconds of a step in the first task."""
+    last_step: float
+    """Seconds of a step in the last task."""
+    test: float
+    """Seconds of all tests."""
+    n_tested: int
+    """Inputs that are asked in all tests."""
+    memory: int
+    """Bytes of memory in use at most, on the device if it has memory of its own."""
+    device: str
+    clock: str
+    """What the seconds are of."""
+
+    @property
+    def training(self) -> float:
+        """Seconds of all steps, if their time grows evenly from the first task to the last."""
+        last = max(1, len(self.steps) - 1)
+        grown = (self.last_step - self.first_step) / last
+        return sum(n * (self.first_step + grown * task_id) for task_id, n in enumerate(self.steps))
+
+
+def estimate(config: RunConfig, seed: int, place: Place) -> Estimate:
+    """Build everything, take a few steps in the first task and in the last, and ask a few questions."""
+    torch.set_num_threads(place.threads)
+    device = pick_device(place.device)
+    # On one core the time of the processor, which does not grow when others use it, too.
+    alone = device.type == "cpu" and place.threads == 1
+    clock, of = (time.process_time, "of one core") if alone else (time.perf_counter, "as the clock goes")
+    stream = build_stream(config, seed, place).to(device)
+    learner = build_learner(config, stream, seed).to(device)
+    steps = tuple(config.training.steps_for(len(task.train)) for task in stream.tasks)
+    learner.begin_task(0)
+    first = _step_seconds(learner, stream, config, seed, steps, clock)
+    for task_id in range(1, len(stream)):
+        learner.end_task(_few(stream.tasks[task_id - 1].train))
+        learner.begin_task(task_id)
+    last = _step_seconds(learner, stream, config, seed, steps, clock) if len(stream) > 1 else first
+    n_tested = _n_tested(learner, stream, config)
+    return Estimate(
+        learner.counts(),
+        steps,
+        config.training.batch_size,
+        first,
+        last,
+        n_tested * _answer_seconds(learner, stream, clock),
+        n_tested,
+        _memory(device),
+        str(device),
+        of,
+    )
+
+
+def _few(examples: Examples) -> Examples:
+    """Return a few of the examples: what a task leaves behind matters to the result, and hardly to the time."""
+    return replace(examples, inputs=examples.inputs[:ASKED], targets=examples.targets[:ASKED])
+
+
+def _step_seconds(
+    learner: AbstractLearner, stream: TaskStream, config: RunConfig, seed: int, steps: tuple[int, ...], clock: Clock
+) -> float:
+    task_id = learner.n_begun - 1
+    size, n = config.training.batch_size, steps[task_id]
+    batches = Batches(stream.tasks, task_id, size, seed, learner.sees_past, n)
+    started = 0.0
+    for step in range(TIMED + 1):
+        if step == 1:
+            started = clock()
+        # As the trainer does, which waits for every term.
+        _ = {name: float(value) for name, value in learner.train_step(batches[min(step, n - 1)]).items()}
+    return (clock() - started) / TIMED
+
+
+@torch.no_grad()
+def _answer_seconds(learner: AbstractLearner, stream: TaskStream, clock: Clock) -> float:
+    """Return the seconds of a question."""
+    inputs, _ = stream.tasks[-1].test.batch(slice(ASKED))
+    told = learner.problem.scenario is Scenario.CL1
+    ask = (lambda: learner.predict(inputs, len(stream) - 1)) if told else lambda: learner.answer(inputs).place
+    ask().max().item()
+    started = clock()
+    ask().max().item()
+    return (clock() - started) / len(inputs)
+
+
+def _n_tested(learner: AbstractLearner, stream: TaskStream, config: RunConfig) -> int:
+    sizes = [len(task.test) for task in stream.tasks]
+    told = learner.problem.scenario is Scenario.CL1
+    all_at_once = sum(sizes)
+    before = all_at_once if learner.answers_unseen and told else 0
+    if config.training.matrix is MatrixRows.DIAGONAL:
+        return before + sum(sizes[:-1]) + all_at_once
+    if learner.answers_unseen and told:
+        return before + len(sizes) * all_at_once
+    return sum(size * (len(sizes) - task_id) for task_id, size in enumerate(sizes))
+
+
+def _memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    import resource  # not there on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def shown(found: Estimate, name: str) -> Table:
+    """Return an estimate as a table."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, title=f"{name}, not run", title_justify="left")
+    c, steps = found.counts, sorted(set(found.steps))
+    span = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
+    for row in (
+        ("tasks", f"{len(found.steps)}, each {span} steps of {found.batch_size} examples"),
+        ("target network", f"{c.target:,} weights"),
+        ("learned for all tasks", f"{c.learned:,} parameters"),
+        ("kept for each task", f"{c.per_task:,} numbers, {c.bytes_per_task:,} bytes"),
+        ("compression", f"{c.compression:.3f} of one target network, after all tasks"),
+        (
+            "a step",
+            f"{1000 * found.first_step:.1f} ms in the first task, {1000 * found.last_step:.1f} ms in the last",
+        ),
+        ("estimated time", f"{in_words(found.training)} of training, {in_words(found.test)} of tests, {found.clock}"),
+        ("memory so far", f"{found.memory / 2**20:,.0f} MB at most, on {found.device}"),
+    ):
+        table.add_row(*row)
+    return table
+
+
+def in_words(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"

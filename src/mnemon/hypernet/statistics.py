@@ -1,0 +1,77 @@
+"""What becomes of the statistics of batch norm where every task has a network of its own."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+class Statistics(str, Enum):
+    """What batch norm goes by when a task's network is asked."""
+
+    PER_TASK = "per-task"
+    """Means and variances measured while the task was learned, and kept for each task: the paper's choice."""
+    BATCH = "batch"
+    """Those of the batch that is asked: nothing is kept, and an answer depends on the other inputs."""
+    GENERATED = "generated"
+    """Means and variances that are generated with the weights, after those measured: nothing is kept."""
+
+
+class Measured(NamedTuple):
+    """A layer whose means and variances are generated."""
+
+    path: str
+    """Its path in the module, with a dot at the end."""
+    width: int
+
+
+def norms_of(module: nn.Module, resting: list[nn.Module]) -> dict[str, _BatchNorm]:
+    """Return the batch norms with statistics, by their paths; not those that rest."""
+    idle = {id(layer) for layer in resting}
+    return {
+        f"{path}." if path else "": layer
+        for path, layer in module.named_modules()
+        if isinstance(layer, _BatchNorm) and layer.running_mean is not None and id(layer) not in idle
+    }
+
+
+def forget_statistics(layer: _BatchNorm) -> None:
+    """Let a batch norm always go by the batch that it sees."""
+    layer.track_running_stats = False
+    layer.running_mean = layer.running_var = layer.num_batches_tracked = None
+
+
+class GeneratedStatistics:
+    """The means and logarithms of variances of some layers, as a stretch of a flat vector."""
+
+    def __init__(self, norms: dict[str, _BatchNorm]):
+        self.layers = [Measured(path, layer.num_features) for path, layer in norms.items()]
+        self.least = min((layer.eps for layer in norms.values()), default=0.0)
+        self.size = 2 * sum(layer.width for layer in self.layers)
+        self.buffers = {f"{path}{name}" for path, layer in norms.items() for name, _ in layer.named_buffers()}
+        """Names of all buffers of these layers."""
+
+    def read(self, flat: Tensor) -> dict[str, Tensor]:
+        """Return the statistics by the names of the module's buffers."""
+        found = {}
+        parts = iter(flat.split([layer.width for layer in self.layers for _ in range(2)]))
+        for layer in self.layers:
+            found[f"{layer.path}running_mean"] = next(parts)
+            found[f"{layer.path}running_var"] = next(parts).exp()
+        return found
+
+    def distance(self, flat: Tensor, measured: dict[str, Tensor]) -> Tensor:
+        r"""Return how far the stretch is from what was measured, averaged over the channels.
+
+        $$\frac{1}{n} \sum_i \frac{(m_i - \mu_i)^2}{\sigma_i^2} + (s_i - \log \sigma_i^2)^2$$
+        """
+        with torch.no_grad():
+            variances = [measured[f"{layer.path}running_var"].clamp(min=self.least) for layer in self.layers]
+            means = [measured[f"{layer.path}running_mean"] for layer in self.layers]
+            wanted = torch.cat([part for m, v in zip(means, variances, strict=True) for part in (m, v.log())])
+            scale = torch.cat([part for v in variances for part in (v.rsqrt(), torch.ones_like(v))])
+        return (scale * (flat - wanted)).square().sum() / (self.size / 2)

@@ -1,0 +1,46 @@
+"""A dry run: sizes and times of any preset, and nothing is left behind."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+
+from mnemon.experiments.dry_run import Estimate, estimate, in_words
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, build_learner, build_stream, resolve
+from mnemon.learners import LEARNERS
+from mnemon.learners.base import Counts
+
+PLACE = Place("cpu")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_method_can_be_estimated(name):
+    scenario = "cl3" if name.startswith("hypernet-") else "cl1"
+    words = [f"method={name}", f"scenario={scenario}", "target.hidden=[8]", "batch_size=8", *tiny.words_of(name)]
+    found = estimate(resolve(load_preset("split-digits"), words), 0, PLACE)
+    assert found.steps == (300,) * 5
+    assert min(found.first_step, found.last_step, found.test) > 0
+    assert found.memory > 2**20
+
+
+def test_an_estimate_has_the_counts_and_the_tests_of_the_run():
+    config = resolve(load_preset("split-digits"), ["epochs=2", "batch_size=100"])
+    stream = build_stream(config, 0, PLACE)
+    found = estimate(config, 0, PLACE)
+    assert found.counts == build_learner(config, stream, 0).counts()
+    assert found.steps == tuple(-(-2 * len(task.train) // 100) for task in stream.tasks)
+    sizes = [len(task.test) for task in stream.tasks]
+    assert found.n_tested == sum(sum(sizes[: i + 1]) for i in range(5))
+
+
+def test_time_grows_evenly_from_the_first_task_to_the_last():
+    found = Estimate(Counts(1, 1, 1, 3), (10, 10, 20), 1, 1.0, 3.0, 0.0, 0, 0, "cpu", "of one core")
+    assert found.training == 10 * 1 + 10 * 2 + 20 * 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(3, "3.0 s"), (89, "89.0 s"), (90, "1.5 min"), (7200, "2.0 h"), (9e5, "10.4 days")]
+)
+def test_times_are_said_in_a_unit_that_suits(seconds, words):
+    assert in_words(seconds) == words

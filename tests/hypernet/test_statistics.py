@@ -1,0 +1,140 @@
+"""Batch norm in three ways: statistics kept for each task, those of the batch, or generated ones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from mnemon.errors import UsageError
+from mnemon.hypernet import HypernetConfig
+from mnemon.hypernet.statistics import Statistics
+from mnemon.hypernet.target import Target
+from mnemon.learners.hypernet import HypernetLearner
+from mnemon.models import TargetConfig
+from mnemon.optimizer import OptimizerConfig
+from mnemon.problem import Batch
+from mnemon.regularizers.protected import PenaltyForm, Protected, Protection
+
+
+class Convolutional(nn.Module):
+    """One convolution with batch norm, and a head."""
+
+    def __init__(self, outputs: int = 2):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 3, 3)
+        self.norm = nn.BatchNorm2d(3)
+        self.head = nn.Linear(3, outputs)
+
+    def forward(self, x):
+        return self.head(self.norm(self.conv(x)).relu().mean((2, 3)))
+
+
+@pytest.fixture
+def make(problem, normalized_net):
+    def make(statistics: Statistics, **settings) -> HypernetLearner:
+        hypernet = HypernetConfig(hidden=(8,), chunk=19, embedding_size=4, chunk_embedding_size=3)
+        config = HypernetLearner.Config(beta=0.5, hypernet=hypernet, statistics=statistics, **settings)
+        return HypernetLearner(config, problem(target=TargetConfig("normalized"), lr=0.03))
+
+    return make
+
+
+def learn(learner: HypernetLearner, blobs, task: int, steps: int) -> dict[str, float]:
+    learner.begin_task(task)
+    for step in range(steps):
+        index = (torch.arange(16) * 5 + 7 * step) % 64
+        terms = learner.train_step(Batch(task, *blobs.tasks[task].train.batch(index)))
+    learner.end_task(blobs.tasks[task].train)
+    return {name: float(value) for name, value in terms.items()}
+
+
+def test_statistics_of_the_batch_are_those_that_torch_takes_in_training():
+    module, images = Convolutional(), torch.rand(5, 1, 6, 6)
+    wanted = module.train()(images)
+    target = Target(module, statistics=Statistics.BATCH).eval()
+    assert not target.fresh_buffers()
+    torch.testing.assert_close(target(target.own_weights(), images), wanted)
+
+
+def test_generated_statistics_are_used_when_asked_and_not_in_training():
+    module, images = Convolutional(), torch.rand(5, 1, 6, 6)
+    own = [parameter.detach().clone() for parameter in module.parameters()]
+    target = Target(module, statistics=Statistics.GENERATED)
+    assert (target.n_weights, target.size) == (sum(p.numel() for p in own), sum(p.numel() for p in own) + 6)
+    mean, variance = torch.tensor([0.1, -0.2, 0.3]), torch.tensor([0.5, 2.0, 1.5])
+    weights = torch.cat([*(p.flatten() for p in own), mean, variance.log()])
+    plain = Convolutional()
+    for parameter, value in zip(plain.parameters(), own, strict=True):
+        parameter.data.copy_(value)
+    plain.norm.running_mean.copy_(mean)
+    plain.norm.running_var.copy_(variance)
+    torch.testing.assert_close(target.eval()(weights, images), plain.eval()(images))
+    buffers = target.fresh_buffers()
+    torch.testing.assert_close(target.train()(weights, images, buffers=buffers), plain.train()(images))
+    assert buffers["norm.running_mean"].any(), "what is measured goes on being measured"
+
+
+def test_the_distance_is_0_where_the_statistics_are_those_measured():
+    statistics = Target(Convolutional(), statistics=Statistics.GENERATED).statistics
+    measured = {
+        "norm.running_mean": torch.tensor([0.1, -0.2, 0.3]),
+        "norm.running_var": torch.tensor([0.5, 2.0, 1.5]),
+    }
+    flat = torch.cat([measured["norm.running_mean"], measured["norm.running_var"].log()])
+    assert float(statistics.distance(flat, measured)) < 1e-12
+    flat[0] += 0.1
+    flat[5] += 0.2
+    assert float(statistics.distance(flat, measured)) == pytest.approx((0.1**2 / 0.5 + 0.2**2) / 3)
+
+
+def test_generated_statistics_follow_those_measured_and_stay_when_more_tasks_come(make, blobs):
+    learner = make(Statistics.GENERATED)
+    memory = learner.memory
+    terms = learn(learner, blobs, 0, 400)
+    assert terms["statistics"] < 0.02
+
+    def generated() -> torch.Tensor:
+        return memory.weights(0)[memory.target.n_weights :].detach()
+
+    before = generated()
+    learn(learner, blobs, 1, 400)
+    assert (generated() - before).abs().max() < 0.2
+    inputs, targets = blobs.tasks[0].test.batch(slice(None))
+    assert (learner.predict(inputs, 0).argmax(1) == targets).double().mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("statistics", "numbers", "n_bytes"),
+    [
+        (Statistics.PER_TASK, 4 + 17, 4 * 4 + 2 * 8 * 4 + 8),
+        (Statistics.BATCH, 4, 16),
+        (Statistics.GENERATED, 4, 16),
+    ],
+)
+def test_only_kept_statistics_are_counted(make, blobs, statistics, numbers, n_bytes):
+    counts = make(statistics).counts()
+    assert (counts.per_task, counts.bytes_per_task) == (numbers, n_bytes)
+    assert counts.target == 4 * 8 + 8 + 16 + 8 * 6 + 6
+
+
+def test_a_task_s_kept_statistics_do_not_move_when_others_are_learned(make, blobs):
+    learner = make(Statistics.PER_TASK)
+    learn(learner, blobs, 0, 10)
+    before = {name: buffer.clone() for name, buffer in learner.memory.buffers_of[0].items()}
+    learn(learner, blobs, 1, 10)
+    assert all(torch.equal(before[name], buffer) for name, buffer in learner.memory.buffers_of[0].items())
+    fresh = dict(Target(learner.problem.network(6)).module.named_buffers())
+    assert not torch.equal(before["norm.running_mean"], fresh["norm.running_mean"])
+
+
+def test_generated_statistics_have_no_importance():
+    message = (
+        "method.penalty=weighted knows no importance of generated statistics: take method.statistics=per-task, "
+        "or another penalty."
+    )
+    config = Protection(penalty=PenaltyForm.WEIGHTED, hypernet=HypernetConfig(chunk=19))
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        Protected(Convolutional(), config, OptimizerConfig(), statistics=Statistics.GENERATED)
