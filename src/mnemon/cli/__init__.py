@@ -10,10 +10,11 @@ from cyclopts import CycloptsError, UnusedCliTokensError
 
 from mnemon.cli.app import app, console
 from mnemon.cli.showing import data, presets, show, show_settings
+from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
 from mnemon.errors import UsageError
 
-for command in (run, compare, presets, show_settings, show, data):
+for command in (run, compare, sweep, presets, show_settings, show, data):
     app.command(command, name=command.__name__.removeprefix("show_"))
 
 

@@ -86,10 +86,9 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
         if (section := name.removesuffix(".name")) in REGISTRIES:
             _change_name(values, section, str(value))
     classes = schema(values)
-    paths = [path for s, cls in classes.items() for path in settings.setting_paths(cls, f"{s}.")]
+    paths, of = setting_paths(values)
     for name, value in words:
         if name.removesuffix(".name") not in REGISTRIES:
-            of = " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
             settings.apply_override(values, name, value, paths, of)
     built = {}
     for section, cls in classes.items():
@@ -99,6 +98,12 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
     # A published number belongs to the preset as it stands.
     published = preset.published if not overrides else ""
     return RunConfig(preset.name, published, **chosen, **built)
+
+
+def setting_paths(values: dict[str, Any]) -> tuple[list[str], str]:
+    """Return the dotted paths of all settings for tables with these names, and of what they are the settings."""
+    paths = [path for section, cls in schema(values).items() for path in settings.setting_paths(cls, f"{section}.")]
+    return paths, " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
 
 
 def _table(values: dict[str, Any], section: str) -> dict[str, Any]:
