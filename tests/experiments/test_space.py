@@ -25,7 +25,7 @@ def refusal(*arguments) -> str:
     with pytest.raises(UsageError) as error:
         load(*rest)
     message = str(error.value)
-    head, found, tail = message.partition("my.toml: ")
+    _, found, tail = message.partition("my.toml: ")
     return tail if found else message
 
 

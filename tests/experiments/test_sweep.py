@@ -34,7 +34,7 @@ embedding_size = {{low = 1, high = 3}}
 
 
 class Here:
-    """An engine that runs jobs in this process, one after another, with the fates that a test has in store for them."""
+    """An engine that runs jobs in this process, one after another, each with the fate that a test has for it."""
 
     def __init__(self, fates=None, room: int = 1):
         self.fates, self.size = fates or {}, room
@@ -272,7 +272,7 @@ def test_the_best_of_accuracies_is_the_highest_and_can_be_pasted(tmp_path):
 
 
 def test_a_folder_without_a_sweep_is_named(tmp_path):
-    with pytest.raises(UsageError, match="holds no sweep: there is no sweep.json in it"):
+    with pytest.raises(UsageError, match=r"holds no sweep: there is no sweep\.json in it"):
         SweepRecord.read(tmp_path)
     with pytest.raises(UsageError, match="There is no folder"):
         SweepRecord.read(Path("nowhere"))

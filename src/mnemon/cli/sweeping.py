@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,7 @@ def sweep(
     set_: Settings = None,
     trials: int | None = None,
     minutes: float | None = None,
-    out: Path | None = None,
+    out: str | None = None,
     resume: Path | None = None,
     storage: str | None = None,
     study: str | None = None,
@@ -50,7 +49,8 @@ def sweep(
     minutes
         Stop after so many minutes, even if there are fewer trials; those under way are saved.
     out
-        Folder of the sweep; one that holds this sweep is gone on with. Default: runs/sweep-SPACE-TIME.
+        Folder of the sweep; one that holds this sweep is gone on with. Or a URL such as s3://BUCKET/NAME to which
+        everything is copied at the end (needs fsspec). Default: runs/sweep-SPACE-TIME.
     resume
         Folder of a sweep to go on with.
     storage
@@ -72,7 +72,7 @@ def sweep(
     quiet
         Show no progress, only the result.
     """
-    options = Options(seed=seed or 0, data=data, device=device, workers=workers, quiet=quiet)
+    options = Options(seed=seed or 0, data=data, device=device, workers=workers, on=on, quiet=quiet)
     options.check(out, resume)
     for name, value in (("--trials", trials), ("--minutes", minutes)):
         if value is not None and not value > 0:
@@ -82,6 +82,7 @@ def sweep(
             "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."
         )
 
+    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.engines import open_engine
     from mnemon.experiments.leaderboard import Leaderboard
     from mnemon.experiments.run import stop_on_signal
@@ -89,12 +90,12 @@ def sweep(
     from mnemon.experiments.sweep import prepare, run_sweep
     from mnemon.training.trainer import Stopped
 
-    place = options.place()
-    prepared = prepare(space, set_ or [], out, resume, seed, study, storage, trials, place)
+    place, delivery = options.place(), Delivery(out)
+    prepared = prepare(space, set_ or [], delivery.folder, resume, seed, study, storage, trials, place)
     plan, record, folder = prepared.space, prepared.record, prepared.folder
     if plan.criterion is Criterion.TEST:
         say("Warning: trials are judged on the test data, as the space says; the best score is no fair measurement.")
-    go_on = shlex.join(["mnemon", "sweep", "--resume", str(folder)])
+    go_on = options.go_on("sweep", folder)
     engine = open_engine(on, place, workers or (None if on else cores()), record.trials)
     try:
         with stop_on_signal() as should_stop, Leaderboard(record, console(), quiet) as board:
@@ -104,6 +105,7 @@ def sweep(
         say(f"Stopped; {saved}. Go on with: {go_on}")
         return 130
     _finish(folder)
+    delivery.send(folder, say)
     return 0
 
 

@@ -21,7 +21,7 @@ def run(
     preset: str | None = None,
     /,
     *,
-    out: Path | None = None,
+    out: str | None = None,
     resume: Path | None = None,
     options: Options = AS_USUAL,
 ) -> int:
@@ -34,27 +34,30 @@ def run(
     preset
         Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
     out
-        New folder for the run. Default: runs/PRESET-TIME.
+        New folder for the run, or a URL such as s3://BUCKET/NAME to which everything is copied at the end (needs
+        fsspec). Default: runs/PRESET-TIME.
     resume
         Folder of a run (or of several seeds) to go on with.
     """
     options.check(out, resume)
 
+    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.preset import DEFAULT, load_preset
     from mnemon.experiments.run import resolve
     from mnemon.experiments.study import new_jobs, resumed_jobs
 
-    place = options.place()
+    place, delivery = options.place(), Delivery(out)
     if resume is not None:
         folder, jobs = resume, resumed_jobs(resume, load_preset(preset) if preset else None, options.overrides)
     else:
         config = resolve(load_preset(preset or DEFAULT), options.overrides)
-        folder, jobs = new_jobs(config, options.all_seeds, out, place)
+        folder, jobs = new_jobs(config, options.all_seeds, delivery.folder, place)
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")
     if _stopped(jobs, place, options, options.go_on("run", folder)):
         return 130
     finish(folder)
+    delivery.send(folder, say)
     return 0
 
 
@@ -62,7 +65,7 @@ def compare(
     *method: Annotated[str, Parameter(name="METHOD")],
     benchmark: str | None = None,
     scenario: str | None = None,
-    out: Path | None = None,
+    out: str | None = None,
     resume: Path | None = None,
     options: Options = AS_USUAL,
 ) -> int:
@@ -84,7 +87,8 @@ def compare(
         cl1 (the task is told), cl2 (it is not, all tasks share one head) or cl3 (it is not, all classes compete).
         Default: cl1.
     out
-        New folder for the runs. Default: runs/compare-BENCHMARK-SCENARIO-TIME.
+        New folder for the runs, or a URL such as s3://BUCKET/NAME to which everything is copied at the end (needs
+        fsspec). Default: runs/compare-BENCHMARK-SCENARIO-TIME.
     resume
         Folder of a comparison to go on with.
     """
@@ -96,14 +100,15 @@ def compare(
         )
 
     from mnemon.experiments.compare import begin_runs, keep_failures, make_plan, resumed_runs
+    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.study import StudyError
 
-    place = options.place()
+    place, delivery = options.place(), Delivery(out)
     if resume is not None:
         folder, jobs = resume, resumed_runs(resume)
     else:
         plan = make_plan(method, benchmark, scenario, options.overrides)
-        folder, jobs = begin_runs(plan, options.all_seeds, out, place)
+        folder, jobs = begin_runs(plan, options.all_seeds, delivery.folder, place)
     if not jobs:
         say(f"The comparison in {folder} is finished; there is nothing to go on with.")
     try:
@@ -112,8 +117,10 @@ def compare(
     except StudyError as error:  # the other runs are finished
         keep_failures(folder, error.failures)
         finish(folder)
+        delivery.send(folder, say)
         raise
     finish(folder)
+    delivery.send(folder, say)
     return 0
 
 
@@ -126,7 +133,8 @@ def _stopped(jobs: list[Job], place: Place, options: Options, go_on: str) -> boo
 
     try:
         with stop_on_signal() as should_stop, Display(jobs, console(), options.quiet) as display:
-            run_jobs(jobs, place, options.workers or cores(), display.on_event, should_stop, go_on)
+            workers = options.workers or (None if options.on else cores())
+            run_jobs(jobs, place, workers, display.on_event, should_stop, go_on, options.on)
     except (Stopped, KeyboardInterrupt) as stop:
         saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"
         say(f"Stopped; {saved}. Go on with: {go_on}")

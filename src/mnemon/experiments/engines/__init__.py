@@ -50,8 +50,20 @@ def open_engine(on: str | None, place: Place, workers: int | None, n_jobs: int) 
         from mnemon.experiments.engines.processes import Processes
 
         return Processes(place, min(workers or 1, n_jobs))
-    if on != "ray" and not on.startswith("ray:"):
-        raise UsageError(f"--on takes ray, ray:ADDRESS or ray://HOST:PORT, not '{on}'.")
     from mnemon.experiments.engines.ray import RayTasks
 
-    return RayTasks(place, on if on.startswith("ray://") else on.removeprefix("ray").removeprefix(":"), workers)
+    return RayTasks(place, _address(on), workers)
+
+
+def check_engine(on: str | None) -> None:
+    """Refuse an engine that is not there, before anything is begun."""
+    if on is not None:
+        from mnemon.experiments.engines.ray import check_cluster
+
+        check_cluster(_address(on))
+
+
+def _address(on: str) -> str:
+    if on != "ray" and not on.startswith("ray:"):
+        raise UsageError(f"--on takes ray, ray:ADDRESS or ray://HOST:PORT, not '{on}'.")
+    return on if on.startswith("ray://") else on.removeprefix("ray").removeprefix(":")
