@@ -93,6 +93,12 @@ class Options:
 AS_USUAL = Options()
 
 
+def check_alone(command: str) -> None:
+    """Refuse to do under torchrun what starts processes by itself."""
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
+        raise UsageError(f"torchrun shares one `mnemon run` between processes; `mnemon {command}` starts its own.")
+
+
 def cores() -> int:
     """Count the cores that this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

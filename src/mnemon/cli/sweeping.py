@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import Options, Settings, cores
+from mnemon.cli.options import Options, Settings, check_alone, cores
 from mnemon.cli.showing import show_folder
 from mnemon.errors import UsageError
 
@@ -72,6 +72,7 @@ def sweep(
     quiet
         Show no progress, only the result.
     """
+    check_alone("sweep")
     options = Options(seed=seed or 0, data=data, device=device, workers=workers, on=on, quiet=quiet)
     options.check(out, resume)
     for name, value in (("--trials", trials), ("--minutes", minutes)):

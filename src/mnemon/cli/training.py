@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import AS_USUAL, Options, cores
+from mnemon.cli.options import AS_USUAL, Options, check_alone, cores
 from mnemon.cli.showing import finish
 from mnemon.errors import UsageError
 
 if TYPE_CHECKING:
     from mnemon.experiments.run import Place
     from mnemon.experiments.study import Job
+    from mnemon.training.distributed import Crew
 
 
 def run(
@@ -27,7 +31,8 @@ def run(
 ) -> int:
     """Learn the tasks of a preset one after another, and show what was remembered.
 
-    Ctrl-C saves and says how to go on; nothing is lost.
+    Ctrl-C saves and says how to go on; nothing is lost. `torchrun --nproc-per-node 2 -m mnemon run …` lets several
+    processes share one big run.
 
     Parameters
     ----------
@@ -41,23 +46,43 @@ def run(
     """
     options.check(out, resume)
 
+    from mnemon.training.distributed import crew
+
+    with crew(options.device) as processes:
+        if processes.leads:
+            return _run(preset, out, resume, options, processes)
+        with contextlib.redirect_stdout(io.StringIO()):  # the first one speaks for all
+            try:
+                return _run(preset, out, resume, replace(options, quiet=True), processes)
+            except UsageError:
+                return 2
+
+
+def _run(preset: str | None, out: str | None, resume: Path | None, options: Options, crew: Crew) -> int:
     from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.preset import DEFAULT, load_preset
     from mnemon.experiments.run import resolve
     from mnemon.experiments.study import new_jobs, resumed_jobs
 
-    place, delivery = options.place(), Delivery(out)
-    if resume is not None:
-        folder, jobs = resume, resumed_jobs(resume, load_preset(preset) if preset else None, options.overrides)
-    else:
+    def begin() -> tuple[Path, list[Job], Delivery]:
+        delivery = Delivery(out)
+        if resume is not None:
+            given = load_preset(preset) if preset else None
+            return resume, resumed_jobs(resume, given, options.overrides), delivery
         config = resolve(load_preset(preset or DEFAULT), options.overrides)
-        folder, jobs = new_jobs(config, options.all_seeds, delivery.folder, place)
+        return *new_jobs(config, options.all_seeds, delivery.folder, place), delivery
+
+    if crew.size > 1 and (options.seeds > 1 or options.on):
+        raise UsageError("torchrun shares one run between processes: leave out --seeds and --on.")
+    place = options.place()
+    folder, jobs, delivery = crew.share(begin)
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")
-    if _stopped(jobs, place, options, options.go_on("run", folder)):
+    if _stopped(jobs, place, options, options.go_on("run", folder), crew):
         return 130
-    finish(folder)
-    delivery.send(folder, say)
+    if crew.leads:
+        finish(folder)
+        delivery.send(folder, say)
     return 0
 
 
@@ -92,6 +117,7 @@ def compare(
     resume
         Folder of a comparison to go on with.
     """
+    check_alone("compare")
     options.check(out, resume)
     if resume is not None and (method or benchmark or scenario or options.set_):
         raise UsageError(
@@ -124,17 +150,18 @@ def compare(
     return 0
 
 
-def _stopped(jobs: list[Job], place: Place, options: Options, go_on: str) -> bool:
+def _stopped(jobs: list[Job], place: Place, options: Options, go_on: str, crew: Crew | None = None) -> bool:
     """Run the jobs; return whether they were stopped, after having said how to go on."""
     from mnemon.experiments.progress import Display
     from mnemon.experiments.run import stop_on_signal
     from mnemon.experiments.study import run_jobs
+    from mnemon.training.distributed import ALONE
     from mnemon.training.trainer import Stopped
 
     try:
         with stop_on_signal() as should_stop, Display(jobs, console(), options.quiet) as display:
             workers = options.workers or (None if options.on else cores())
-            run_jobs(jobs, place, workers, display.on_event, should_stop, go_on, options.on)
+            run_jobs(jobs, place, workers, display.on_event, should_stop, go_on, options.on, crew or ALONE)
     except (Stopped, KeyboardInterrupt) as stop:
         saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"
         say(f"Stopped; {saved}. Go on with: {go_on}")

@@ -9,7 +9,7 @@ import platform
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from mnemon.problem import Problem
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
+from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher, alarms
 
 REGISTRIES: dict[str, dict[str, Any]] = {
@@ -153,9 +154,9 @@ class Place:
 
 
 class _Recorder(Watcher):
-    """Keeps the run folder up to date and passes everything on."""
+    """Keeps the run folder, if there is one, up to date and passes everything on."""
 
-    def __init__(self, record: RunRecord, learner: AbstractLearner, folder: Path, also: Watcher):
+    def __init__(self, record: RunRecord, learner: AbstractLearner, folder: Path | None, also: Watcher):
         self.record, self.learner, self.folder, self.also = record, learner, folder, also
 
     def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
@@ -170,6 +171,8 @@ class _Recorder(Watcher):
         r.matrix, r.inferred, r.untrained = progress.matrix, progress.inferred, progress.untrained
         r.losses, r.seconds = progress.losses, progress.seconds
         r.finished = progress.task_id == len(r.task_names)
+        if self.folder is None:
+            return
         if progress.task_id:
             sampling.keep_right_after(self.learner, self.folder, progress.task_id - 1)
         if r.finished:
@@ -211,17 +214,27 @@ def execute(
     place: Place,
     watcher: Watcher | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    crew: Crew = ALONE,
 ) -> RunRecord:
-    """Run in a folder, from the start or from where it was left; return the finished record."""
-    with alone_in(folder):
+    """Run in a folder, from the start or from where it was left; return the finished record.
+
+    Of processes that share the run, the first one writes.
+    """
+    with alone_in(folder) if crew.leads else nullcontext():
         try:
-            return _execute(config, seed, folder, place, watcher or Watcher(), should_stop)
+            return _execute(config, seed, folder, place, watcher or Watcher(), should_stop, crew)
         except torch.OutOfMemoryError as error:
             raise UsageError("The device is out of memory: take smaller batches, layers or chunks.") from error
 
 
 def _execute(
-    config: RunConfig, seed: int, folder: Path, place: Place, watcher: Watcher, should_stop: Callable[[], bool]
+    config: RunConfig,
+    seed: int,
+    folder: Path,
+    place: Place,
+    watcher: Watcher,
+    should_stop: Callable[[], bool],
+    crew: Crew,
 ) -> RunRecord:
     torch.set_num_threads(place.threads)
     device = pick_device(place.device)
@@ -234,9 +247,10 @@ def _execute(
             "or start a new run in another folder."
         )
     record = earlier or _new_record(config, seed, stream, learner, device)
-    recorder = _Recorder(record, learner, folder, watcher)
-    trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop)
+    recorder = _Recorder(record, learner, folder if crew.leads else None, watcher)
+    trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop, crew)
     trainer.resume()
+    crew.any(False)  # all have read the folder before the first one writes to it
     recorder.keep(trainer.progress)
     trainer.run()
     recorder.keep(trainer.progress)

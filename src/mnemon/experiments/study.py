@@ -17,6 +17,7 @@ from mnemon.experiments.run import Place, RunConfig, begin, execute, new_folder,
 from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.tables import check_same_experiment
+from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Stopped
 
 
@@ -83,14 +84,16 @@ def run_jobs(
     should_stop: Callable[[], bool],
     go_on: str = "mnemon run --resume FOLDER",
     on: str | None = None,
+    crew: Crew = ALONE,
 ) -> None:
     """Run all jobs, here or where `on` says (see `engines`); raises `Stopped` when asked to stop.
 
+    Processes that share a run (a `crew`) do so here.
     A run that fails does not stop the others; the error comes when they are done. `go_on` is the command that an
     error names to go on with what is left.
     """
     if on is None and (len(jobs) <= 1 or workers == 1):
-        failures = _run_here(jobs, place, on_event, should_stop)
+        failures = _run_here(jobs, place, on_event, should_stop, crew)
     else:
         failures = _run_in(open_engine(on, place, workers, len(jobs)), jobs, on_event, should_stop, go_on)
     if not failures:
@@ -107,12 +110,12 @@ def _failed(job: Job, error: UsageError) -> Event:
 
 
 def _run_here(
-    jobs: Sequence[Job], place: Place, on_event: Callable[[Event], None], should_stop: Callable[[], bool]
+    jobs: Sequence[Job], place: Place, on_event: Callable[[Event], None], should_stop: Callable[[], bool], crew: Crew
 ) -> Failures:
     failures: Failures = []
     for job in jobs:
         try:
-            execute(job.config, job.seed, job.folder, place, Reporter(job.number, on_event), should_stop)
+            execute(job.config, job.seed, job.folder, place, Reporter(job.number, on_event), should_stop, crew)
         except UsageError as error:
             failures.append((job, error))
             on_event(_failed(job, error))
