@@ -46,7 +46,7 @@ def finished(folder: Path) -> dict[int, bytes]:
 
 @linux
 def test_killed_workers_and_parents_cost_no_finished_trial(start, tmp_path):
-    (tmp_path / "space.toml").write_text(SPACE.format(steps=100))
+    (tmp_path / "space.toml").write_text(SPACE.format(steps=40))
     words = ("sweep", "space.toml", "--out", "sweep", "--trials", 7, "--workers", 2)
     folder = tmp_path / "sweep"
     process = start(*words)
@@ -71,7 +71,7 @@ def test_killed_workers_and_parents_cost_no_finished_trial(start, tmp_path):
 
 @linux
 def test_ctrl_c_saves_and_the_same_command_goes_on(start, mnemon, tmp_path):
-    (tmp_path / "space.toml").write_text(SPACE.format(steps=2000))
+    (tmp_path / "space.toml").write_text(SPACE.format(steps=300))
     process = start("sweep", "space.toml", "--out", "sweep", "--trials", 1, "--workers", 1)
     wait_until(lambda: bool(list(tmp_path.glob("sweep/trials/*/checkpoint.safetensors"))), process.poll, 120)
     os.killpg(process.pid, signal.SIGINT)

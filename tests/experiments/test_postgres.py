@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,8 +63,6 @@ def database() -> Iterator[str]:
 
 
 def test_two_parents_at_once_do_exactly_the_trials_that_are_wanted(database, tmp_path):
-    import sys
-
     (tmp_path / "space.toml").write_text(SPACE)
     words = [sys.executable, "-c", PARENT, database]
     parents = [subprocess.Popen([*words, out, str(Path(__file__).parent)], cwd=tmp_path) for out in ("one", "two")]

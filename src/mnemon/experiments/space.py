@@ -103,7 +103,7 @@ class Space:
 
 def all_spaces() -> dict[str, Path]:
     """Return the files of the spaces that come with mnemon, by their names."""
-    return {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}
+    return {name: FOLDER / f"{name}.toml" for name in sorted(path.stem for path in FOLDER.glob("*.toml"))}
 
 
 def load_space(name: str, overrides: list[str] | None = None) -> Space:

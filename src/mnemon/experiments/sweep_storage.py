@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mnemon.config import differences
 from mnemon.errors import UsageError
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from mnemon.experiments.space import Space
 
+T = TypeVar("T")
 SECONDS = 5
 """How long a database may take to answer."""
 
@@ -38,7 +41,7 @@ def open_study(name: str, journal: Path, url: str | None, space: Space, seed: in
     if begun is None and study.get_trials(deepcopy=False):
         raise UsageError(f"The study '{name}' was not begun by mnemon: choose another --study.")
     if begun is None:
-        study.set_user_attr("space", identity)
+        _in_turn(lambda: study.set_user_attr("space", identity))
     elif different := differences(identity, begun):
         more = f" and {len(different) - 3} more" if len(different) > 3 else ""
         raise UsageError(
@@ -68,10 +71,12 @@ def said_of_database(url: str | None) -> Iterator[None]:
         yield
         return
     from optuna.exceptions import StorageInternalError
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
     try:
         yield
+    except ArgumentError:  # the URL itself is wrong
+        raise
     except (SQLAlchemyError, StorageInternalError) as error:
         cause = getattr(error, "orig", None) or error.__cause__ or error
         reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()[0]
@@ -102,20 +107,32 @@ def _mend(path: Path) -> None:
         path.write_bytes(text[: text.rfind(b"\n") + 1])
 
 
+def _in_turn(action: Callable[[], T]) -> T:
+    """Do something again if another machine was doing the same, such as making the tables of a new database."""
+    from sqlalchemy.exc import IntegrityError, ProgrammingError
+
+    for _ in range(9):
+        try:
+            return action()
+        except (IntegrityError, ProgrammingError):
+            time.sleep(random.uniform(0.1, 0.5))
+    return action()
+
+
 def _database(url: str) -> optuna.storages.BaseStorage:
     for package in ("sqlalchemy", "alembic"):
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"A study in a database needs {package}: pip install 'mnemon[postgres]'.")
     from optuna.storages import RDBStorage
     from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+    from sqlalchemy.exc import ArgumentError
 
     try:
         kind = make_url(url).get_backend_name()
         options = {"connect_args": {"timeout" if kind == "sqlite" else "connect_timeout": SECONDS}}
         with said_of_database(url):
-            return RDBStorage(url, engine_kwargs=options)
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+            return _in_turn(lambda: RDBStorage(url, engine_kwargs=options))
+    except (ArgumentError, ValueError) as error:
         raise UsageError(
             f"--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not '{url}'."
         ) from error
