@@ -66,7 +66,12 @@ def test_two_parents_at_once_do_exactly_the_trials_that_are_wanted(database, tmp
     (tmp_path / "space.toml").write_text(SPACE)
     words = [sys.executable, "-c", PARENT, database]
     parents = [subprocess.Popen([*words, out, str(Path(__file__).parent)], cwd=tmp_path) for out in ("one", "two")]
-    assert [parent.wait(120) for parent in parents] == [0, 0]
+    try:
+        assert [parent.wait(300) for parent in parents] == [0, 0]
+    finally:
+        for parent in parents:
+            parent.kill()
+            parent.wait()
     trials = read_trials(tmp_path / "one")
     assert sum(trial.state in COUNTED for trial in trials) == 6
     folders = [sorted(path.name for path in (tmp_path / out / "trials").iterdir()) for out in ("one", "two")]

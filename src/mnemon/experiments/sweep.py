@@ -246,7 +246,7 @@ class Sweep:
         while engine.room() and self._room_in_study():
             trial = self.study.ask()
             if self._shared and not self._room_in_study(below=trial.number):
-                self._put_back(trial.number) if "again" in trial.user_attrs else self._fail(trial, "one too many")
+                self._withdraw(trial)
                 continue
             self._begin(trial, engine)
 
@@ -293,6 +293,16 @@ class Sweep:
                 break
             time.sleep(0.1)
         return own
+
+    def _withdraw(self, trial: optuna.Trial) -> None:
+        """Give up a trial that was asked for at the same moment as others elsewhere, and is one too many."""
+        from optuna.trial import TrialState
+
+        if "again" in trial.user_attrs:
+            self._put_back(trial.number)
+        else:
+            trial.set_user_attr("note", "one too many")
+            self.study.tell(trial, state=TrialState.FAIL)
 
     # While they run
 
