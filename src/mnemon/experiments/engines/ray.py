@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import signal
 import socket
@@ -41,6 +42,7 @@ class RayTasks:
         self._address, self._workers = address, workers
         self._running: dict[Any, Job] = {}
         self._asked: set[int] = set()
+        self._line: Any = None
         self._left: list[Event] = []
         """Events that came at the very end."""
         self._began = False
@@ -53,9 +55,8 @@ class RayTasks:
             with _own_signals(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
-                    ray.init(
-                        self._address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False
-                    )
+                    where = self._address or None
+                    ray.init(where, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
                 except (ConnectionError, RuntimeError, ValueError) as error:
                     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
                     raise UsageError(f"Ray could not be started or joined: {reason}") from error
