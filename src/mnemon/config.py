@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import json
 import textwrap
 import types
 import typing
@@ -96,7 +97,15 @@ def parse_override(word: str) -> tuple[str, Any]:
 
 
 def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequence[str], of: str = "") -> None:
-    """Set one value in nested tables; `name` may be any ending of a dotted path.
+    """Set one value in nested tables; `name` may be any ending of a dotted path."""
+    *tables, last = find_setting(name, paths, of).split(".")
+    for table in tables:
+        values = values.setdefault(table, {})
+    values[last] = value
+
+
+def find_setting(name: str, paths: Sequence[str], of: str = "") -> str:
+    """Return the dotted path of a setting, of which `name` is any ending.
 
     It must fit only one setting, or one that is further out than all others of its section.
     """
@@ -110,10 +119,15 @@ def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequenc
         matches = [path for path in matches if path.count(".") == outermost]
     if len(matches) > 1:
         raise UsageError(f"Setting '{name}' is not clear: say {' or '.join(matches)}.")
-    *tables, last = matches[0].split(".")
-    for table in tables:
-        values = values.setdefault(table, {})
-    values[last] = value
+    return matches[0]
+
+
+def as_word(name: str, value: Any) -> str:
+    """Return `name=value` as `parse_override` takes it."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str) and parse_override(f"name={value}")[1] != value:  # it would be read as a number
+        text = json.dumps(value)
+    return f"{name}={text}"
 
 
 def setting_paths(schema: Any, prefix: str = "") -> dict[str, str]:

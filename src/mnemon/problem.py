@@ -109,6 +109,8 @@ class Batch:
     past: tuple[Batch, ...] = ()
     progress: float = 0.0
     """Share of the task's steps that were taken before this one."""
+    weight: float = 1.0
+    """What the mean loss over these examples counts; other than 1 in a part of a batch that processes share."""
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import resource
 import subprocess
 import time
@@ -90,3 +91,30 @@ def wait_until(condition: Callable[[], bool], exit_code: Callable[[], int | None
         assert exit_code() is None, "it has ended"
         assert time.monotonic() < limit, "it takes too long"
         time.sleep(0.002)
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes that a process has started, and those that they have started."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            found |= {child, *descendants(child)}
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    def is_alive(pid: int) -> bool:
+        try:
+            # Whoever has ended and was not yet collected is a zombie.
+            return not re.search(r"^State:\s+[ZX]", Path(f"/proc/{pid}/status").read_text(), re.M)
+        except FileNotFoundError:
+            return False
+
+    return {pid for pid in pids if is_alive(pid)}
+
+
+def all_ended(pids: set[int], seconds: float) -> bool:
+    limit = time.monotonic() + seconds
+    while alive(pids) and time.monotonic() < limit:
+        time.sleep(0.05)
+    return not alive(pids)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import ended, result_of, steps_of, wait_until, with_settings
+from command_line import all_ended, descendants, ended, result_of, steps_of, wait_until, with_settings
 
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, resolve
@@ -54,33 +54,6 @@ def under_way(start, tmp_path) -> subprocess.Popen:
 def goes_on(mnemon, folder: Path) -> list[tuple]:
     assert mnemon("run", "--resume", folder, "--workers", "1").code == 0
     return results(folder)
-
-
-def descendants(pid: int) -> set[int]:
-    """Return the processes that a process has started, and those that they have started."""
-    found: set[int] = set()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found |= {child, *descendants(child)}
-    return found
-
-
-def alive(pids: set[int]) -> set[int]:
-    def is_alive(pid: int) -> bool:
-        try:
-            # Whoever has ended and was not yet collected is a zombie.
-            return not re.search(r"^State:\s+[ZX]", Path(f"/proc/{pid}/status").read_text(), re.M)
-        except FileNotFoundError:
-            return False
-
-    return {pid for pid in pids if is_alive(pid)}
-
-
-def all_ended(pids: set[int], seconds: float) -> bool:
-    limit = time.monotonic() + seconds
-    while alive(pids) and time.monotonic() < limit:
-        time.sleep(0.05)
-    return not alive(pids)
 
 
 def test_seeds_in_parallel_are_the_same_as_one_after_another(start, one_after_another, tmp_path):

@@ -12,10 +12,11 @@ from mnemon.cli.app import app, console
 from mnemon.cli.reporting import report
 from mnemon.cli.reproducing import reproduce
 from mnemon.cli.showing import data, presets, show, show_settings
+from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
 from mnemon.errors import UsageError
 
-for command in (run, compare, reproduce, report, presets, show_settings, show, data):
+for command in (run, compare, reproduce, sweep, report, presets, show_settings, show, data):
     app.command(command, name=command.__name__.removeprefix("show_"))
 
 

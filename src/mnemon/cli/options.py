@@ -38,6 +38,9 @@ class Options:
     """Processes at a time when there are several runs. Default: the number of cores."""
     threads: int = 1
     """Threads per process."""
+    on: str | None = None
+    """Where runs are done: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
+    processes of this machine."""
     quiet: Annotated[bool, Parameter(negative="")] = False
     """Show no progress, only the result."""
     no_report: Annotated[bool, Parameter(negative="", env_var="MNEMON_NO_REPORT")] = False
@@ -57,7 +60,7 @@ class Options:
         """The seeds of the runs."""
         return range(self.seed, self.seed + self.seeds)
 
-    def check(self, out: Path | None, resume: Path | None) -> None:
+    def check(self, out: str | Path | None, resume: Path | None) -> None:
         """Refuse what makes no sense, alone or beside a folder to go on with."""
         workers = 1 if self.workers is None else self.workers
         for name, value in (("--seeds", self.seeds), ("--workers", workers), ("--threads", self.threads)):
@@ -74,9 +77,11 @@ class Options:
 
     def place(self) -> Place:
         """Return where to compute, if there is such a place."""
+        from mnemon.experiments.engines import check_engine
         from mnemon.experiments.run import Place, pick_device
 
         pick_device(self.device)
+        check_engine(self.on)
         if self.tensorboard:
             from mnemon.experiments.events import check_packages
 
@@ -90,6 +95,7 @@ class Options:
             ("--data", self.data, None),
             ("--device", self.device, "auto"),
             ("--threads", self.threads, 1),
+            ("--on", self.on, None),
         ):
             if value != default:
                 words += [option, str(value)]
@@ -99,6 +105,12 @@ class Options:
 
 
 AS_USUAL = Options()
+
+
+def check_alone(command: str) -> None:
+    """Refuse to do under torchrun what starts processes by itself."""
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
+        raise UsageError(f"torchrun shares one `mnemon run` between processes; `mnemon {command}` starts its own.")
 
 
 def cores() -> int:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
 from mnemon.cli.options import cores
+from mnemon.cli.running import stopped
 from mnemon.errors import UsageError, choose
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Reproduction:
     """Runs at a time. Default: the number of cores."""
     threads: int = 1
     """Threads per run."""
+    on: str | None = None
+    """Where runs are done: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
+    processes of this machine."""
     quiet: Annotated[bool, Parameter(negative="")] = False
     """Show no progress, only the result."""
 
@@ -64,6 +68,7 @@ class Reproduction:
             ("--device", self.device, "auto"),
             ("--workers", self.workers, None),
             ("--threads", self.threads, 1),
+            ("--on", self.on, None),
         ):
             if value != default:
                 words += [option, str(value)]
@@ -139,12 +144,14 @@ def _waits(recipe: Recipe) -> str:
 
 
 def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reproduction, go_on: str) -> int:
+    from mnemon.experiments.engines import check_engine
     from mnemon.experiments.reproduce.cost import in_words
     from mnemon.experiments.reproduce.plan import make_plan, prepare, wanted
     from mnemon.experiments.run import Place, pick_device
     from mnemon.experiments.study import StudyError
 
     pick_device(options.device)
+    check_engine(options.on)
     place = Place(options.device, options.data, options.threads)
     cells = wanted(recipes, budget)
     plan = make_plan(cells, options.seeds, options.out, shelf)
@@ -157,7 +164,8 @@ def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reprod
     )
     prepare(plan.jobs, place)
     try:
-        if plan.jobs and _stopped(plan.jobs, place, workers, options.quiet, go_on):
+        at_once = options.workers if options.on else workers
+        if plan.jobs and stopped(plan.jobs, place, go_on, at_once, options.on, options.quiet):
             return 130
     except StudyError:  # the other runs are finished
         _finish(recipes, cells, options, place)
@@ -179,23 +187,6 @@ def _announce(recipes: list[Recipe], budget: str, seeds: int | None) -> None:
             say(f"{recipe.name}: {n} {'run' if n == 1 else 'runs'} per seed, about {cost} on one core")
         if any(not variant.exists for variant in there):
             say(f"{recipe.name}: {_waits(recipe)}")
-
-
-def _stopped(jobs: list, place: Place, workers: int, quiet: bool, go_on: str) -> bool:
-    """Run the jobs; return whether they were stopped, after having said how to go on."""
-    from mnemon.experiments.progress import Display
-    from mnemon.experiments.run import stop_on_signal
-    from mnemon.experiments.study import run_jobs
-    from mnemon.training.trainer import Stopped
-
-    try:
-        with stop_on_signal() as should_stop, Display(jobs, console(), quiet) as display:
-            run_jobs(jobs, place, workers, display.on_event, should_stop, go_on)
-    except (Stopped, KeyboardInterrupt) as stop:
-        saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"
-        say(f"Stopped; {saved}. Go on with: {go_on}")
-        return True
-    return False
 
 
 def _finish(recipes: list[Recipe], cells: list, options: Reproduction, place: Place) -> None:

@@ -105,7 +105,7 @@ def finish(folder: Path, options: Options) -> None:
     from mnemon.results.record import find_runs, write_text
 
     show_folder(folder, console())
-    write_text(folder / "summary.txt", _as_text(folder))
+    write_text(folder / "summary.txt", as_text(folder))
     report = "this report: summary.txt"
     if comparison.is_comparison(folder):
         comparison.write_numbers(folder)
@@ -124,10 +124,16 @@ def finish(folder: Path, options: Options) -> None:
 
 def show_folder(folder: Path, console: Console) -> None:
     """Show a run, the seeds of one, or a comparison."""
-    from mnemon.results import comparison
+    from mnemon.results import comparison, sweep
     from mnemon.results.record import RunRecord, find_runs
     from mnemon.results.tables import matrix_table, summary
 
+    if sweep.is_sweep(folder):
+        table, lines = sweep.shown_folder(folder)
+        console.print(table)
+        for line in lines:
+            console.print(line, soft_wrap=True)
+        return
     if comparison.is_comparison(folder):
         console.print(comparison.shown(folder))
         return
@@ -137,7 +143,8 @@ def show_folder(folder: Path, console: Console) -> None:
         console.print(matrix_table(records[0]))
 
 
-def _as_text(folder: Path) -> str:
+def as_text(folder: Path) -> str:
+    """Return what is shown of a folder as plain text."""
     import io
 
     from rich.console import Console

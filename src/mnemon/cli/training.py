@@ -2,69 +2,105 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import AS_USUAL, Options, cores
+from mnemon.cli.options import AS_USUAL, Options, check_alone
+from mnemon.cli.running import stopped
 from mnemon.cli.showing import finish
 from mnemon.errors import UsageError
 
 if TYPE_CHECKING:
-    from mnemon.experiments.run import Place
     from mnemon.experiments.study import Job
+    from mnemon.training.distributed import Crew
 
 
 def run(
     preset: str | None = None,
     /,
     *,
-    out: Path | None = None,
+    out: str | None = None,
     resume: Path | None = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     options: Options = AS_USUAL,
 ) -> int:
     """Learn the tasks of a preset one after another, and show what was remembered.
 
-    Ctrl-C saves and says how to go on; nothing is lost.
+    Ctrl-C saves and says how to go on; nothing is lost. `torchrun --nproc-per-node 2 -m mnemon run …` lets several
+    processes share one big run.
 
     Parameters
     ----------
     preset
         Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
     out
-        New folder for the run. Default: runs/PRESET-TIME.
+        New folder for the run, or a URL such as s3://BUCKET/NAME to which everything is copied at the end (needs
+        fsspec). Default: runs/PRESET-TIME.
     resume
         Folder of a run (or of several seeds) to go on with.
     dry_run
         Do not run it: say how large everything is and how long it would take, from a few timed steps.
     """
     options.check(out, resume)
-    if dry_run and resume is not None:
+    if dry_run:
+        return _dry_run(preset, resume, options)
+
+    from mnemon.training.distributed import crew
+
+    with crew(options.device) as processes:
+        if processes.leads:
+            return _run(preset, out, resume, options, processes)
+        with contextlib.redirect_stdout(io.StringIO()):  # the first one speaks for all
+            try:
+                return _run(preset, out, resume, replace(options, quiet=True), processes)
+            except UsageError:
+                return 2
+
+
+def _dry_run(preset: str | None, resume: Path | None, options: Options) -> int:
+    if resume is not None:
         raise UsageError("--dry-run says what a preset would take: leave out --resume.")
 
+    from mnemon.experiments.dry_run import estimate, shown
+    from mnemon.experiments.preset import DEFAULT, load_preset
+    from mnemon.experiments.run import resolve
+
+    config = resolve(load_preset(preset or DEFAULT), options.overrides)
+    console().print(shown(estimate(config, options.seed, options.place()), config.preset))
+    return 0
+
+
+def _run(preset: str | None, out: str | None, resume: Path | None, options: Options, crew: Crew) -> int:
+    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.preset import DEFAULT, load_preset
     from mnemon.experiments.run import resolve
     from mnemon.experiments.study import new_jobs, resumed_jobs
 
-    place = options.place()
-    if resume is not None:
-        folder, jobs = resume, resumed_jobs(resume, load_preset(preset) if preset else None, options.overrides)
-    else:
+    def begin() -> tuple[Path, list[Job], Delivery]:
+        delivery = Delivery(out)
+        if resume is not None:
+            given = load_preset(preset) if preset else None
+            return resume, resumed_jobs(resume, given, options.overrides), delivery
         config = resolve(load_preset(preset or DEFAULT), options.overrides)
-        if dry_run:
-            from mnemon.experiments.dry_run import estimate, shown
+        return *new_jobs(config, options.all_seeds, delivery.folder, place), delivery
 
-            console().print(shown(estimate(config, options.seed, place), config.preset))
-            return 0
-        folder, jobs = new_jobs(config, options.all_seeds, out, place)
+    if crew.size > 1 and (options.seeds > 1 or options.on):
+        raise UsageError("torchrun shares one run between processes: leave out --seeds and --on.")
+    place = options.place()
+    folder, jobs, delivery = crew.share(begin)
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")
-    if _stopped(jobs, place, options, options.go_on("run", folder)):
+    if stopped(jobs, place, options.go_on("run", folder), options.workers, options.on, options.quiet, crew):
         return 130
-    finish(folder, options)
+    if crew.leads:
+        finish(folder, options)
+        delivery.send(folder, say)
     return 0
 
 
@@ -72,7 +108,7 @@ def compare(
     *method: Annotated[str, Parameter(name="METHOD")],
     benchmark: str | None = None,
     scenario: str | None = None,
-    out: Path | None = None,
+    out: str | None = None,
     resume: Path | None = None,
     options: Options = AS_USUAL,
 ) -> int:
@@ -94,10 +130,12 @@ def compare(
         cl1 (the task is told), cl2 (it is not, all tasks share one head) or cl3 (it is not, all classes compete).
         Default: cl1.
     out
-        New folder for the runs. Default: runs/compare-BENCHMARK-SCENARIO-TIME.
+        New folder for the runs, or a URL such as s3://BUCKET/NAME to which everything is copied at the end (needs
+        fsspec). Default: runs/compare-BENCHMARK-SCENARIO-TIME.
     resume
         Folder of a comparison to go on with.
     """
+    check_alone("compare")
     options.check(out, resume)
     if resume is not None and (method or benchmark or scenario or options.set_):
         raise UsageError(
@@ -106,39 +144,25 @@ def compare(
         )
 
     from mnemon.experiments.compare import begin_runs, keep_failures, make_plan, resumed_runs
+    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.study import StudyError
 
-    place = options.place()
+    place, delivery = options.place(), Delivery(out)
     if resume is not None:
         folder, jobs = resume, resumed_runs(resume)
     else:
         plan = make_plan(method, benchmark, scenario, options.overrides)
-        folder, jobs = begin_runs(plan, options.all_seeds, out, place)
+        folder, jobs = begin_runs(plan, options.all_seeds, delivery.folder, place)
     if not jobs:
         say(f"The comparison in {folder} is finished; there is nothing to go on with.")
     try:
-        if _stopped(jobs, place, options, options.go_on("compare", folder)):
+        if stopped(jobs, place, options.go_on("compare", folder), options.workers, options.on, options.quiet):
             return 130
     except StudyError as error:  # the other runs are finished
         keep_failures(folder, error.failures)
         finish(folder, options)
+        delivery.send(folder, say)
         raise
     finish(folder, options)
+    delivery.send(folder, say)
     return 0
-
-
-def _stopped(jobs: list[Job], place: Place, options: Options, go_on: str) -> bool:
-    """Run the jobs; return whether they were stopped, after having said how to go on."""
-    from mnemon.experiments.progress import Display
-    from mnemon.experiments.run import stop_on_signal
-    from mnemon.experiments.study import run_jobs
-    from mnemon.training.trainer import Stopped
-
-    try:
-        with stop_on_signal() as should_stop, Display(jobs, console(), options.quiet) as display:
-            run_jobs(jobs, place, options.workers or cores(), display.on_event, should_stop, go_on)
-    except (Stopped, KeyboardInterrupt) as stop:
-        saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"
-        say(f"Stopped; {saved}. Go on with: {go_on}")
-        return True
-    return False

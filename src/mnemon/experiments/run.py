@@ -32,6 +32,7 @@ from mnemon.problem import Problem
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
+from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher, alarms
 
 REGISTRIES: dict[str, dict[str, Any]] = {
@@ -86,10 +87,9 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
         if (section := name.removesuffix(".name")) in REGISTRIES:
             _change_name(values, section, str(value))
     classes = schema(values)
-    paths = [path for s, cls in classes.items() for path in settings.setting_paths(cls, f"{s}.")]
+    paths, of = setting_paths(values)
     for name, value in words:
         if name.removesuffix(".name") not in REGISTRIES:
-            of = " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
             settings.apply_override(values, name, value, paths, of)
     built = {}
     for section, cls in classes.items():
@@ -99,6 +99,12 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
     # A published number belongs to the preset as it stands.
     published = preset.published if not overrides else ""
     return RunConfig(preset.name, published, **chosen, **built)
+
+
+def setting_paths(values: dict[str, Any]) -> tuple[list[str], str]:
+    """Return the dotted paths of all settings for tables with these names, and of what they are the settings."""
+    paths = [path for section, cls in schema(values).items() for path in settings.setting_paths(cls, f"{section}.")]
+    return paths, " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
 
 
 def _table(values: dict[str, Any], section: str) -> dict[str, Any]:
@@ -150,9 +156,11 @@ class Place:
 
 
 class _Recorder(Watcher):
-    """Keeps the run folder up to date and passes everything on."""
+    """Keeps the run folder, if there is one, up to date and passes everything on."""
 
-    def __init__(self, record: RunRecord, learner: AbstractLearner, stream: TaskStream, folder: Path, also: Watcher):
+    def __init__(
+        self, record: RunRecord, learner: AbstractLearner, stream: TaskStream, folder: Path | None, also: Watcher
+    ):
         self.record, self.learner, self.stream, self.folder, self.also = record, learner, stream, folder, also
 
     def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
@@ -167,6 +175,8 @@ class _Recorder(Watcher):
         r.matrix, r.inferred, r.untrained = progress.matrix, progress.inferred, progress.untrained
         r.losses, r.seconds = progress.losses, progress.seconds
         r.finished = progress.task_id == len(r.task_names)
+        if self.folder is None:
+            return
         if progress.task_id:
             sampling.keep_right_after(self.learner, self.folder, progress.task_id - 1)
         if progress.task_id and not progress.step:
@@ -210,17 +220,27 @@ def execute(
     place: Place,
     watcher: Watcher | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    crew: Crew = ALONE,
 ) -> RunRecord:
-    """Run in a folder, from the start or from where it was left; return the finished record."""
-    with alone_in(folder):
+    """Run in a folder, from the start or from where it was left; return the finished record.
+
+    Of processes that share the run, the first one writes.
+    """
+    with alone_in(folder) if crew.leads else nullcontext():
         try:
-            return _execute(config, seed, folder, place, watcher or Watcher(), should_stop)
+            return _execute(config, seed, folder, place, watcher or Watcher(), should_stop, crew)
         except torch.OutOfMemoryError as error:
             raise UsageError("The device is out of memory: take smaller batches, layers or chunks.") from error
 
 
 def _execute(
-    config: RunConfig, seed: int, folder: Path, place: Place, watcher: Watcher, should_stop: Callable[[], bool]
+    config: RunConfig,
+    seed: int,
+    folder: Path,
+    place: Place,
+    watcher: Watcher,
+    should_stop: Callable[[], bool],
+    crew: Crew,
 ) -> RunRecord:
     torch.set_num_threads(place.threads)
     device = pick_device(place.device)
@@ -233,13 +253,14 @@ def _execute(
             "or start a new run in another folder."
         )
     record = earlier or _new_record(config, seed, stream, learner, device)
-    recorder = _Recorder(record, learner, stream, folder, watcher)
-    trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop)
+    recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
+    trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop, crew)
     trainer.resume()
+    crew.any(False)  # all have read the folder before the first one writes to it
     recorder.keep(trainer.progress)
     with (
         events.written(folder, record, trainer.progress, watcher)
-        if place.tensorboard
+        if place.tensorboard and crew.leads
         else nullcontext(watcher) as also
     ):
         recorder.also = also

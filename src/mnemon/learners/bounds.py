@@ -73,7 +73,8 @@ class FromScratch(AbstractLearner):
 
     def train_step(self, batch: Batch) -> Terms:
         network = self.networks[batch.task_id].train()
-        return _descend(self.optimizers["target"], self.problem.loss(network(batch.inputs), batch.targets))
+        loss = batch.weight * self.problem.loss(network(batch.inputs), batch.targets)
+        return _descend(self.optimizers["target"], loss)
 
     @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:

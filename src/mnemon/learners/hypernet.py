@@ -85,7 +85,8 @@ class HypernetLearner(AbstractLearner):
         return EntropyInference(self.problem)
 
     def train_step(self, batch: Batch) -> Terms:
-        task_loss = self.problem.loss(self._run(batch.inputs, batch.task_id, training=True), batch.targets)
+        outputs = self._run(batch.inputs, batch.task_id, training=True)
+        task_loss = batch.weight * self.problem.loss(outputs, batch.targets)
         terms = {"task_loss": task_loss.detach(), **self.memory.descend(task_loss)}
         return {**terms, **self.inference.train_step(batch)}
 

@@ -31,7 +31,7 @@ class AbstractOneNetworkLearner(AbstractLearner):
 
     def task_loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the loss of a batch, given all outputs for it."""
-        return self.problem.loss_among_all(outputs, batch.targets, batch.task_id, self.n_begun)
+        return batch.weight * self.problem.loss_among_all(outputs, batch.targets, batch.task_id, self.n_begun)
 
     def size(self) -> int:
         """Return the number of the network's weights."""

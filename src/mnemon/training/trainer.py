@@ -23,6 +23,7 @@ from mnemon.part import parts_of
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.batches import Batches
+from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.evaluator import evaluate_all
 
 LOSSES = "losses"
@@ -126,7 +127,8 @@ class Watcher:
 class Trainer:
     """Trains a learner on a stream, from the start or from the folder's checkpoint.
 
-    `identity` is what must be the same when a run is resumed: its settings.
+    `identity` is what must be the same when a run is resumed: its settings. A `crew` is of the processes that share
+    the run.
     """
 
     def __init__(
@@ -139,8 +141,11 @@ class Trainer:
         identity: dict[str, Any] | None = None,
         watcher: Watcher | None = None,
         should_stop: Callable[[], bool] = lambda: False,
+        crew: Crew = ALONE,
     ):
         _check_fit(learner, stream, config)
+        crew.check(learner, config.batch_size)
+        self.crew = crew
         self.learner, self.stream, self.config, self.seed = learner, stream, config, seed
         self.folder, self.watcher, self.should_stop = folder, watcher or Watcher(), should_stop
         self.identity = identity or {}
@@ -168,11 +173,13 @@ class Trainer:
         if progress.step == 0:
             self._seed(task_id, 0)
             learner.begin_task(task_id)
+        self.crew.average_gradients(learner)
         while progress.step < steps:
             started = time.perf_counter()
             self._seed(task_id, progress.step + 1)
             self._set_rates(progress.step, steps)
-            terms = {k: float(v) for k, v in learner.train_step(batches[progress.step]).items()}
+            found = learner.train_step(self.crew.part(batches[progress.step]))
+            terms = self.crew.mean({name: float(value) for name, value in found.items()})
             self._check(terms)
             progress.see(terms)
             progress.step += 1
@@ -232,7 +239,7 @@ class Trainer:
 
     def _pause(self) -> None:
         """Between two steps: save now and then, and stop if asked to."""
-        if self.should_stop():
+        if self.crew.any(self.should_stop()):
             self._check_state()
             self.save()
             raise Stopped
@@ -242,7 +249,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write the checkpoint."""
-        if self.folder is not None:
+        if self.folder is not None and self.crew.leads:
             p = self.progress
             facts = {
                 "task_id": p.task_id,

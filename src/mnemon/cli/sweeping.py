@@ -1,0 +1,119 @@
+"""The command that searches for good settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mnemon.cli.app import console, say
+from mnemon.cli.options import Options, Settings, check_alone, cores
+from mnemon.cli.showing import show_folder
+from mnemon.errors import UsageError
+
+
+def sweep(
+    space: str | None = None,
+    /,
+    *,
+    set_: Settings = None,
+    trials: int | None = None,
+    minutes: float | None = None,
+    out: str | None = None,
+    resume: Path | None = None,
+    storage: str | None = None,
+    study: str | None = None,
+    seed: int | None = None,
+    data: Path | None = None,
+    device: str = "auto",
+    workers: int | None = None,
+    on: str | None = None,
+    quiet: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Search for good settings and architectures; trials are judged on held-out training data.
+
+    Trials are runs, several at a time, and those that fall behind are stopped early. Ctrl-C saves; the same command
+    with the same folder, or --resume, goes on. At the end there is a preset of the best settings, best.toml.
+    Needs optuna: pip install 'mnemon[sweep]'.
+
+    Parameters
+    ----------
+    space
+        What is searched: the name of a space that comes with mnemon, or the path of a TOML file like
+        experiments/spaces/split-digits.toml. Default: split-digits.
+    set_
+        Fix a setting of all trials: name=value, as in `mnemon run`.
+    trials
+        Trials in all, finished or pruned, over all workers, machines and resumes. Default: what the space says.
+    minutes
+        Stop after so many minutes, even if there are fewer trials; those under way are saved.
+    out
+        Folder of the sweep; one that holds this sweep is gone on with. Or a URL such as s3://BUCKET/NAME to which
+        everything is copied at the end (needs fsspec). Default: runs/sweep-SPACE-TIME.
+    resume
+        Folder of a sweep to go on with.
+    storage
+        URL of a database, such as postgresql+psycopg://USER@HOST/NAME, for a study that several machines share (each
+        with a folder of its own). Default: a journal in the folder.
+    study
+        Name of the study in the database. Default: the name of the space.
+    seed
+        Seed of every trial, and of the choice of settings. Default: 0.
+    data
+        Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache.
+    device
+        cpu, cuda, mps or auto.
+    workers
+        Trials at a time, each in a process with one thread. Default: the number of cores, here or in the cluster.
+    on
+        Where trials run: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
+        processes of this machine.
+    quiet
+        Show no progress, only the result.
+    """
+    check_alone("sweep")
+    options = Options(seed=seed or 0, data=data, device=device, workers=workers, on=on, quiet=quiet)
+    options.check(out, resume)
+    for name, value in (("--trials", trials), ("--minutes", minutes)):
+        if value is not None and not value > 0:
+            raise UsageError(f"{name} must be above 0, not {value}.")
+    if resume is not None and (space or set_ or study or seed is not None):
+        raise UsageError(
+            "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."
+        )
+
+    from mnemon.experiments.delivery import Delivery
+    from mnemon.experiments.engines import open_engine
+    from mnemon.experiments.leaderboard import Leaderboard
+    from mnemon.experiments.run import stop_on_signal
+    from mnemon.experiments.space import Criterion
+    from mnemon.experiments.sweep import prepare, run_sweep
+    from mnemon.training.trainer import Stopped
+
+    place, delivery = options.place(), Delivery(out)
+    prepared = prepare(space, set_ or [], delivery.folder, resume, seed, study, storage, trials, place)
+    plan, record, folder = prepared.space, prepared.record, prepared.folder
+    if plan.criterion is Criterion.TEST:
+        say("Warning: trials are judged on the test data, as the space says; the best score is no fair measurement.")
+    go_on = options.go_on("sweep", folder)
+    engine = open_engine(on, place, workers or (None if on else cores()), record.trials)
+    try:
+        with stop_on_signal() as should_stop, Leaderboard(record, console(), quiet) as board:
+            run_sweep(plan, record, folder, prepared.url, engine, board.on_change, should_stop, minutes)
+    except (Stopped, KeyboardInterrupt) as stop:
+        saved = "everything is saved" if isinstance(stop, Stopped) else "at once, finished trials are kept"
+        say(f"Stopped; {saved}. Go on with: {go_on}")
+        return 130
+    _finish(folder)
+    delivery.send(folder, say)
+    return 0
+
+
+def _finish(folder: Path) -> None:
+    from mnemon.cli.showing import as_text
+    from mnemon.results.record import write_text
+
+    show_folder(folder, console())
+    write_text(folder / "summary.txt", as_text(folder))
+    say(f"Kept in {folder} (this report: summary.txt; all trials: trials.csv, trials/; the best: best.toml)")

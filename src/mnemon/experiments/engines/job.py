@@ -1,0 +1,65 @@
+"""One run to be done, and what is heard of it while it is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from mnemon.experiments.run import Place, RunConfig, execute
+from mnemon.training.trainer import Progress, Watcher
+
+
+class Job(NamedTuple):
+    """One run of a study or of a sweep."""
+
+    number: int
+    config: RunConfig
+    seed: int
+    folder: Path
+    label: str = ""
+    """The method as the user named it, where several are compared."""
+
+    @property
+    def title(self) -> str:
+        """What the run is called in messages."""
+        return f"{self.label}, seed {self.seed}" if self.label else f"seed {self.seed}"
+
+
+class Event(NamedTuple):
+    """Something that happened in a run: a step, the end of a task, or a failure."""
+
+    run: int
+    n_tasks: int
+    task_id: int
+    step: int
+    terms: dict[str, float]
+    row: list[float] | None
+    """What was measured after a task; None while it is learned."""
+    failure: str = ""
+    steps: tuple[int, ...] = ()
+    """Steps of each task."""
+
+
+class Reporter(Watcher):
+    """Hands events on, steps at most five times a second."""
+
+    def __init__(self, run: int, send: Callable[[Event], None]):
+        self.run, self.send, self._last = run, send, 0.0
+
+    def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
+        now = time.monotonic()
+        if now - self._last > 0.2:
+            self._last = now
+            n_tasks = len(progress.untrained)
+            self.send(Event(self.run, n_tasks, progress.task_id, progress.step, terms, None, "", progress.steps))
+
+    def on_task_end(self, progress: Progress) -> None:
+        row = progress.matrix[-1]
+        self.send(Event(self.run, len(row), progress.task_id - 1, progress.step, {}, row, "", progress.steps))
+
+
+def do(job: Job, place: Place, send: Callable[[Event], None], should_stop: Callable[[], bool]) -> None:
+    """Run a job in its folder, from the start or from where it was left."""
+    execute(job.config, job.seed, job.folder, place, Reporter(job.number, send), should_stop)

@@ -1,0 +1,140 @@
+"""Where the study of a sweep is kept: a journal in its folder, or a database that several machines share."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mnemon.config import differences
+from mnemon.errors import UsageError
+
+if TYPE_CHECKING:
+    import optuna
+
+    from mnemon.experiments.space import Space
+
+T = TypeVar("T")
+SECONDS = 5
+"""How long a database may take to answer."""
+
+
+def open_study(name: str, journal: Path, url: str | None, space: Space, seed: int, metric: str) -> optuna.Study:
+    """Return the study of this name, a new one or one that was begun with the same space."""
+    optuna = _optuna()
+    storage = _database(url) if url else _journal(journal)
+    pruner = optuna.pruners.MedianPruner() if space.pruning else optuna.pruners.NopPruner()
+    study = optuna.create_study(
+        study_name=name,
+        storage=storage,
+        pruner=pruner,
+        direction="minimize" if metric == "mse" else "maximize",
+        load_if_exists=True,
+    )
+    identity = json.loads(json.dumps({**space.identity(), "seed": seed}))
+    begun = study.user_attrs.get("space")
+    if begun is None and study.get_trials(deepcopy=False):
+        raise UsageError(f"The study '{name}' was not begun by mnemon: choose another --study.")
+    if begun is None:
+        _in_turn(lambda: study.set_user_attr("space", identity))
+    elif different := differences(identity, begun):
+        more = f" and {len(different) - 3} more" if len(different) > 3 else ""
+        raise UsageError(
+            f"The study '{name}' was begun with another space: {', '.join(different[:3])}{more} "
+            "(given and begun with). Take the same one, or choose another --study or --out."
+        )
+    return study
+
+
+def check_database(url: str) -> None:
+    """Refuse a database that does not answer."""
+    _optuna()
+    _database(url)
+
+
+def without_password(url: str) -> str:
+    """Return the URL of a database as it may be shown and written down."""
+    from sqlalchemy.engine import make_url
+
+    return make_url(url).render_as_string(hide_password=True)
+
+
+@contextmanager
+def said_of_database(url: str | None) -> Iterator[None]:
+    """Turn what goes wrong with a database into a line for the user."""
+    if url is None or importlib.util.find_spec("sqlalchemy") is None:
+        yield
+        return
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+    try:
+        yield
+    except ArgumentError:  # the URL itself is wrong
+        raise
+    except (SQLAlchemyError, StorageInternalError) as error:
+        cause = getattr(error, "orig", None) or error.__cause__ or error
+        reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()[0]
+        raise UsageError(f"The database {without_password(url)} cannot be reached: {reason}") from error
+
+
+def _optuna() -> Any:
+    if importlib.util.find_spec("optuna") is None:
+        raise UsageError("A sweep needs optuna: pip install 'mnemon[sweep]'.")
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def _journal(path: Path) -> optuna.storages.BaseStorage:
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    _mend(path)
+    path.with_name(path.name + ".lock").unlink(missing_ok=True)  # of a parent that was killed while it wrote
+    return JournalStorage(JournalFileBackend(str(path)))
+
+
+def _mend(path: Path) -> None:
+    """Cut off a last line that was not written to its end when the parent was killed."""
+    if path.exists() and not (text := path.read_bytes()).endswith(b"\n"):
+        path.write_bytes(text[: text.rfind(b"\n") + 1])
+
+
+def _in_turn(action: Callable[[], T]) -> T:
+    """Do something again if another machine was doing the same, such as making the tables of a new database."""
+    from sqlalchemy.exc import IntegrityError, ProgrammingError
+
+    for _ in range(9):
+        try:
+            return action()
+        except (IntegrityError, ProgrammingError):
+            time.sleep(random.uniform(0.1, 0.5))
+    return action()
+
+
+def _database(url: str) -> optuna.storages.BaseStorage:
+    for package in ("sqlalchemy", "alembic"):
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(f"A study in a database needs {package}: pip install 'mnemon[postgres]'.")
+    from optuna.storages import RDBStorage
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        kind = make_url(url).get_backend_name()
+        options = {"connect_args": {"timeout" if kind == "sqlite" else "connect_timeout": SECONDS}}
+        with said_of_database(url):
+            return _in_turn(lambda: RDBStorage(url, engine_kwargs=options))
+    except (ArgumentError, ValueError) as error:
+        raise UsageError(
+            f"--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not '{url}'."
+        ) from error
+    except ImportError as error:
+        raise UsageError(f"The database needs a package: {error}. Try: pip install 'mnemon[postgres]'.") from error

@@ -1,0 +1,221 @@
+"""A sweep: a folder with the run of each trial, what they came to, and the best of them.
+
+sweep.json      what is searched, by which criterion, and in which study
+trials.csv      a line per trial
+trials/         the run folders of the trials
+best.toml       a preset of the best settings
+summary.txt     the table
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mnemon import toml
+from mnemon.config import as_word
+from mnemon.errors import UsageError
+from mnemon.results.record import write_text
+
+FORMAT = 1
+FILE, TRIALS, BEST = "sweep.json", "trials.csv", "best.toml"
+FINISHED, PRUNED, RUNNING, WAITING, FAILED = "finished", "pruned", "running", "waiting", "failed"
+COUNTED = (FINISHED, PRUNED)
+"""States of trials that count: their settings need not be tried again."""
+_COLUMNS = ("trial", "state", "score", "tasks", "seconds", "folder", "note")
+
+
+@dataclass(frozen=True)
+class SweepRecord:
+    """What is searched."""
+
+    preset: str
+    """Name or path of the preset."""
+    about: str
+    criterion: str
+    """held-out or test: on which data trials are judged."""
+    metric: str
+    """accuracy or mse, as in a run's record."""
+    seed: int
+    """Of every trial, and of the choice of settings."""
+    study: str
+    storage: str
+    """The database that holds the study; nothing if it is the journal in the folder."""
+    home: str
+    """By this trials are known to be of this folder, where several share a study."""
+    trials: int
+    """How many are wanted in all, finished or pruned."""
+    fixed: dict[str, Any] = field(default_factory=dict)
+    """Settings that all trials share, without the share of data that is held out."""
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        """Write the file of the sweep."""
+        write_text(folder / FILE, json.dumps(asdict(self), indent=1))
+
+    @classmethod
+    def read(cls, folder: Path) -> SweepRecord:
+        """Read the file of the sweep in a folder."""
+        if not folder.exists():
+            raise UsageError(f"There is no folder {folder}.")
+        try:
+            facts = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            if facts["format"] > FORMAT:
+                raise UsageError(
+                    f"The sweep in {folder} has format {facts['format']} and was written by a newer mnemon; "
+                    f"this one reads format {FORMAT}."
+                )
+            return cls(**facts)
+        except FileNotFoundError as error:
+            raise UsageError(f"{folder} holds no sweep: there is no {FILE} in it.") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"The sweep in {folder} is damaged: {FILE} cannot be read ({error}).") from error
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of a trial."""
+
+    number: int
+    state: str
+    score: float
+    """Mean over the tasks so far, after the last one that was learned; NaN before the first."""
+    tasks: int
+    """Tasks that were learned."""
+    seconds: float
+    folder: str
+    note: str
+    settings: dict[str, Any]
+    """The values of the settings that are searched."""
+
+
+def is_sweep(folder: Path) -> bool:
+    """Say whether a folder holds a sweep."""
+    return (folder / FILE).exists()
+
+
+def ranked(trials: Sequence[Trial], metric: str) -> list[Trial]:
+    """Return the finished trials, the best one first; of equals, the earlier one."""
+    sign = 1 if metric == "mse" else -1
+    finished = [trial for trial in trials if trial.state == FINISHED]
+    return sorted(finished, key=lambda trial: (sign * trial.score, trial.number))
+
+
+def write_trials(folder: Path, trials: Sequence[Trial]) -> None:
+    """Write a line per trial."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*_COLUMNS, *names])
+    for t in trials:
+        score = "" if math.isnan(t.score) else repr(t.score)
+        facts = (t.number, t.state, score, t.tasks, f"{t.seconds:.1f}", t.folder, t.note)
+        writer.writerow([*facts, *(_text(t.settings.get(name, "")) for name in names)])
+    write_text(folder / TRIALS, text.getvalue())
+
+
+def read_trials(folder: Path) -> list[Trial]:
+    """Read the lines of the trials."""
+    trials = []
+    try:
+        for line in csv.DictReader(io.StringIO((folder / TRIALS).read_text(encoding="utf-8"))):
+            number, state, score, tasks, seconds, place, note = (line.pop(name) for name in _COLUMNS)
+            value = float(score) if score else math.nan
+            trials.append(Trial(int(number), state, value, int(tasks), float(seconds), place, note, dict(line)))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"The sweep in {folder} is damaged: {TRIALS} cannot be read ({error}).") from error
+    return trials
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def write_best(folder: Path, record: SweepRecord, best: Trial) -> None:
+    """Write a preset of the best settings; it is tested on the test data."""
+    values: dict[str, Any] = {
+        "like": record.preset,
+        "about": f"The best of a sweep of {record.preset}: {_score(best.score, record)} {judged_by(record)}.",
+    }
+    for path, value in {**record.fixed, **best.settings}.items():
+        *tables, last = path.split(".")
+        table = values
+        for key in tables:
+            table = table.setdefault(key, {})
+        table[last] = value
+    write_text(folder / BEST, toml.dumps(values))
+
+
+def command(record: SweepRecord, settings: Mapping[str, Any]) -> str:
+    """Return what to type to run a trial's settings on the test data."""
+    changes = [as_word(path, value) for path, value in {**record.fixed, **settings}.items()]
+    return shlex.join(["mnemon", "run", record.preset, *(word for change in changes for word in ("--set", change))])
+
+
+def judged_by(record: SweepRecord) -> str:
+    """Say by what trials are judged."""
+    data = "held-out training data" if record.criterion == "held-out" else "test data"
+    return f"{'% correct' if record.metric == 'accuracy' else 'mean squared error'} on {data}"
+
+
+def _score(value: float, record: SweepRecord) -> str:
+    return "·" if math.isnan(value) else f"{value:.2f}" if record.metric == "accuracy" else f"{value:.4f}"
+
+
+def shown(record: SweepRecord, trials: Sequence[Trial], most: int = 10) -> RenderableType:
+    """Show the best trials, and how many there are."""
+    title = Text(f"\nSweep of {record.preset}", style="bold")
+    title.append(f"  {judged_by(record)}, mean over tasks; seed {record.seed}\n", style="")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
+    for name in ("trial", "score", *(name.rpartition(".")[2] for name in names)):
+        table.add_column(name, justify="right", overflow="fold")
+    for i, trial in enumerate(ranked(trials, record.metric)[:most]):
+        values = (_short(trial.settings.get(name, "")) for name in names)
+        table.add_row(str(trial.number), _score(trial.score, record), *values, style="bold" if i == 0 else "")
+    return Group(title, table, Text(counted(record, trials)))
+
+
+def shown_folder(folder: Path) -> tuple[RenderableType, list[str]]:
+    """Show the sweep in a folder; return also the lines that say how to run the best settings."""
+    record, trials = SweepRecord.read(folder), read_trials(folder)
+    lines = []
+    if best := ranked(trials, record.metric):
+        settings = {path: _read(value) for path, value in best[0].settings.items()}
+        lines.append(f"The best on the test data: mnemon run {shlex.quote(str(folder / BEST))}")
+        lines.append(f"The same: {command(record, settings)}")
+    return shown(record, trials), lines
+
+
+def _read(text: str) -> Any:
+    """Return a value as it was before it was written as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _short(value: Any) -> str:
+    value = _read(value) if isinstance(value, str) else value
+    return f"{value:.3g}" if isinstance(value, float) else _text(value)
+
+
+def counted(record: SweepRecord, trials: Sequence[Trial]) -> str:
+    """Say how many trials there are of each kind."""
+    counts = {state: sum(trial.state == state for trial in trials) for state in (*COUNTED, RUNNING, WAITING)}
+    words = [f"{n} {state}" for state, n in counts.items() if n or state == FINISHED]
+    return f"{sum(counts[state] for state in COUNTED)} of {record.trials} trials: {', '.join(words)}."

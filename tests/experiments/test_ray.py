@@ -1,0 +1,122 @@
+# ruff: noqa: E501 (a message is easier to read in one piece)
+"""Jobs on a Ray cluster come to the same as here, and outlive the death of a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from mnemon.errors import UsageError
+from mnemon.experiments.engines import check_engine, open_engine
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.study import new_jobs, run_jobs
+from mnemon.results.record import RunRecord
+from mnemon.training.trainer import Stopped
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore")
+PLACE = Place("cpu")
+SETTINGS = ["steps=30", "method.hypernet.hidden=[4]", "checkpoint_seconds=0.0"]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A local cluster with two places for tasks; it takes some seconds to begin."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(num_cpus=2, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+        yield
+        ray.shutdown()
+
+
+def jobs_of(folder: Path, *settings: str) -> list:
+    return new_jobs(resolve(load_preset("toy"), [*SETTINGS, *settings]), range(2), folder, PLACE)[1]
+
+
+def test_runs_are_the_same_on_a_cluster_and_a_killed_worker_is_replaced(cluster, tmp_path):
+    here, there = jobs_of(tmp_path / "here"), jobs_of(tmp_path / "there")
+    run_jobs(here, PLACE, 1, lambda event: None, lambda: False)
+    events, killed = [], []
+
+    def see(event) -> None:
+        events.append(event)
+        if event.row is not None and not killed:
+            killed.append(worker_of("_work"))
+            os.kill(killed[0], signal.SIGKILL)
+
+    run_jobs(there, PLACE, None, see, lambda: False, on="ray")
+    assert killed
+    for one, other in zip(here, there, strict=True):
+        assert RunRecord.read(one.folder).finished
+        assert RunRecord.read(other.folder).matrix == RunRecord.read(one.folder).matrix
+    assert {(event.run, event.task_id) for event in events if event.row} >= {
+        (run, task) for run in (0, 1) for task in (1, 2)
+    }
+
+
+def is_ours(pid: int) -> bool:
+    """Tell whether this process has started another one, or those that have started it."""
+    while pid > 1 and pid != os.getpid():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid == os.getpid()
+
+
+def worker_of(name: str) -> int:
+    """Return the process of a worker of this cluster that runs a task of this name now."""
+    limit = time.monotonic() + 30
+    while time.monotonic() < limit:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words, pid = path.read_bytes().decode(errors="replace"), int(path.parent.name)
+                if words.startswith(f"ray::{name}") and is_ours(pid):
+                    return pid
+            except OSError:
+                continue
+        time.sleep(0.02)
+    raise AssertionError("no worker runs")
+
+
+def test_where_the_folder_is_not_seen_the_files_come_back_also_when_stopped(cluster, tmp_path):
+    jobs = jobs_of(tmp_path / "runs", "steps=20000")
+    asked = []
+    # As on a machine without this folder: tasks are given one that does not exist there.
+    engine = open_engine("ray", PLACE, 2, 2)
+    elsewhere = [job._replace(folder=tmp_path / "elsewhere" / job.folder.name) for job in jobs]
+    with engine:
+        for job in elsewhere:
+            engine.start(job)
+        ended = []
+        while len(ended) < 2:
+            events, new = engine.poll(0.05)
+            ended += new
+            if any(event.step for event in events):
+                asked.append(True)
+                engine.stop()
+    assert asked
+    assert all(isinstance(one.error, Stopped) for one in ended)
+    for job in elsewhere:
+        names = {path.name for path in job.folder.iterdir()}
+        assert {"checkpoint.safetensors", "config.toml", "losses.jsonl", "record.json"} <= names
+
+
+@pytest.mark.parametrize(
+    ("on", "message"),
+    [
+        ("rya", "--on takes ray, ray:ADDRESS or ray://HOST:PORT, not 'rya'."),
+        ("ray:here", "The address of a Ray cluster is HOST:PORT, not 'here'."),
+        ("ray:127.0.0.1:1", "No Ray cluster answers at 127.0.0.1:1: [Errno 111] Connection refused. Start one by: ray start --head"),
+        ("ray://127.0.0.1:1", "No Ray cluster answers at ray://127.0.0.1:1: [Errno 111] Connection refused. Start one by: ray start --head"),
+    ],
+)  # fmt: skip
+def test_a_cluster_that_is_not_there_is_refused_at_once(on, message):
+    started = time.monotonic()
+    with pytest.raises(UsageError) as error:
+        check_engine(on)
+    assert str(error.value) == message
+    assert time.monotonic() - started < 6

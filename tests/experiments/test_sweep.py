@@ -1,0 +1,278 @@
+"""Sweeps: no finished trial is lost or repeated, whatever ends a trial before its time."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from mnemon import toml
+from mnemon.errors import TrainingError, UsageError
+from mnemon.experiments.engines import Ended, Lost
+from mnemon.experiments.engines.job import do
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.sweep import MOST_TRIES, prepare, run_sweep
+from mnemon.results.record import RunRecord
+from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, write_best
+from mnemon.training.trainer import Stopped
+
+PLACE = Place("cpu")
+SPACE = """
+preset = "toy"
+pruning = {pruning}
+[set]
+steps = 3
+checkpoint_seconds = 0.0
+[search]
+lr = {{low = 1e-3, high = 1e-1, log = true}}
+hypernet.hidden = [[], [4]]
+embedding_size = {{low = 1, high = 3}}
+"""
+
+
+class Here:
+    """An engine that runs jobs in this process, one after another, each with the fate that a test has for it."""
+
+    def __init__(self, fates=None, room: int = 1):
+        self.fates, self.size = fates or {}, room
+        """By the number of a job: an error in place of the run, or after how many questions it is lost or stopped."""
+        self.jobs: list = []
+        self.done: list[int] = []
+        self.asked: set[int] = set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        assert not error[0] or not self.jobs or issubclass(error[0], BaseException)
+
+    def room(self) -> int:
+        return self.size - len(self.jobs)
+
+    def start(self, job) -> None:
+        self.jobs.append(job)
+
+    def stop(self, *numbers) -> None:
+        self.asked |= set(numbers or [job.number for job in self.jobs])
+
+    def poll(self, wait):
+        if not self.jobs:
+            return [], []
+        job, events = self.jobs.pop(0), []
+        fate = self.fates.get(job.number)
+        if isinstance(fate, BaseException):
+            return [], [Ended(job, fate)]
+        left = math.inf if fate is None else fate[1]
+
+        def should_stop() -> bool:
+            nonlocal left
+            left -= 1
+            return left < 0 or job.number in self.asked
+
+        try:
+            do(job, PLACE, events.append, should_stop)
+        except Stopped as stop:
+            return events, [Ended(job, fate[0] if fate else stop)]
+        except UsageError as error:
+            return events, [Ended(job, error)]
+        self.done.append(job.number)
+        return events, [Ended(job, None)]
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """Begin or go on with a sweep of the toy tasks; return its trials."""
+
+    def run(engine=None, trials=None, out="sweep", should_stop=lambda: False, pruning="false", **options):
+        (tmp_path / "space.toml").write_text(SPACE.format(pruning=pruning))
+        seed, minutes = options.pop("seed", 0), options.pop("minutes", None)
+        ready = prepare(str(tmp_path / "space.toml"), [], tmp_path / out, None, seed, None, None, trials, PLACE)
+        return run_sweep(
+            ready.space,
+            ready.record,
+            ready.folder,
+            ready.url,
+            engine or Here(),
+            lambda trials: None,
+            should_stop,
+            minutes,
+        )
+
+    return run
+
+
+def settings(trials) -> list:
+    return [trial.settings for trial in trials]
+
+
+def test_trials_are_runs_whose_records_hold_their_score(sweep, tmp_path):
+    trials = sweep(trials=3)
+    assert [trial.state for trial in trials] == ["finished"] * 3
+    for trial in trials:
+        record = RunRecord.read(tmp_path / "sweep" / "trials" / trial.folder)
+        assert record.finished
+        assert record.seed == 0
+        assert record.accuracy.final.value == trial.score
+        assert record.config["optimizer"]["lr"] == trial.settings["optimizer.lr"]
+        assert record.config["method"]["hypernet"]["hidden"] == trial.settings["method.hypernet.hidden"]
+        assert record.config["training"]["held_out"] == 0.1
+
+
+def test_the_same_seed_chooses_the_same_settings(sweep):
+    first, same, other = sweep(trials=4), sweep(trials=4, out="same"), sweep(trials=4, out="other", seed=1)
+    assert settings(first) == settings(same)
+    assert [trial.score for trial in first] == [trial.score for trial in same]
+    assert settings(first) != settings(other)
+    assert len({json.dumps(trial.settings) for trial in first}) == 4
+
+
+def test_a_sweep_that_goes_on_ends_as_one_in_a_piece(sweep):
+    whole = sweep(trials=5, out="whole")
+    sweep(trials=2)
+    assert sweep(trials=2) == sweep()  # there are enough
+    engine = Here()
+    assert settings(sweep(engine, trials=5)) == settings(whole)
+    assert engine.done == [2, 3, 4]
+
+
+def test_what_was_stopped_goes_on_from_its_checkpoint(sweep, tmp_path):
+    whole = sweep(trials=3, out="whole")
+    calls = iter([False, False, False, True])
+    with pytest.raises(Stopped):
+        sweep(Here({2: (Stopped(), 4)}), trials=3, should_stop=lambda: next(calls, True))
+    engine = Here()
+    trials = sweep(engine)
+    assert engine.done == [3]  # the third with a new number
+    assert [trial.state for trial in trials] == ["finished", "finished", "failed", "finished"]
+    assert trials[3].folder == trials[2].folder == "trial-0002"
+    assert trials[3].settings == trials[2].settings == whole[2].settings
+    assert trials[3].score == whole[2].score  # bit for bit
+    assert trials[3].tasks == 3
+
+
+def test_a_trial_whose_process_is_killed_is_tried_again(sweep):
+    engine = Here({1: (Lost(), 5)})
+    trials = sweep(engine, trials=3)
+    assert engine.done == [0, 2, 3]
+    assert trials[2].settings == trials[1].settings
+    assert sum(trial.state in COUNTED for trial in trials) == 3
+
+
+def test_a_trial_that_is_killed_again_and_again_is_given_up(sweep):
+    engine = Here(dict.fromkeys(range(MOST_TRIES), Lost()))
+    trials = sweep(engine, trials=1)
+    assert engine.done == [MOST_TRIES]
+    assert len({json.dumps(trial.settings) for trial in trials}) == 2
+
+
+class Killed(BaseException):
+    """The parent is gone, without a word to the study."""
+
+
+class KilledAt(Here):
+    """Jobs run here until one of this number has its turn."""
+
+    def __init__(self, number: int):
+        super().__init__()
+        self.number = number
+
+    def poll(self, wait):
+        if self.jobs and self.jobs[0].number == self.number:
+            raise Killed
+        return super().poll(wait)
+
+
+def test_what_a_killed_parent_left_running_is_put_back(sweep):
+    for number in (1, 2):  # the second time, what was put back
+        with pytest.raises(Killed):
+            sweep(KilledAt(number), trials=3)
+    trials = sweep(trials=3)
+    assert [trial.state for trial in trials] == ["finished", "failed", "failed", "finished", "finished"]
+    assert len({json.dumps(trial.settings) for trial in trials}) == 3
+    assert trials[1].settings == trials[2].settings == trials[3].settings
+
+
+def test_a_trial_that_diverges_counts_as_pruned_and_says_why(sweep):
+    trials = sweep(Here({0: TrainingError("task_loss became nan.")}), trials=2)
+    assert [(trial.state, trial.note) for trial in trials] == [("pruned", "task_loss became nan."), ("finished", "")]
+
+
+def test_trials_that_cannot_be_run_end_the_sweep(sweep):
+    with pytest.raises(TrainingError, match=r"^5 trials in a row could not be run, the last one: no space\.$"):
+        sweep(Here(dict.fromkeys(range(9), UsageError("no space."))), trials=2)
+
+
+def test_trials_that_fall_behind_are_pruned_after_a_task(sweep):
+    trials = sweep(trials=12, pruning="true")
+    pruned = [trial for trial in trials if trial.state == "pruned"]
+    assert 0 < len(pruned) < 8
+    assert all(trial.number >= 5 for trial in pruned)  # the median of the first five
+    assert {trial.tasks for trial in pruned} <= {1, 2}
+
+
+def test_after_the_last_minute_what_runs_is_saved_and_put_back(sweep):
+    trials = sweep(Here(), trials=3, minutes=1e-9)
+    assert trials == []
+    assert len(sweep(trials=3)) == 3
+
+
+def test_a_folder_with_another_space_is_refused(sweep):
+    sweep(trials=1)
+    with pytest.raises(UsageError) as error:
+        sweep(trials=2, pruning="true")
+    assert str(error.value) == (
+        "The study 'sweep' was begun with another space: pruning (True and False) (given and begun with). "
+        "Take the same one, or choose another --study or --out."
+    )
+
+
+def test_a_journal_that_was_cut_off_is_mended(sweep, tmp_path):
+    sweep(trials=2)
+    journal = tmp_path / "sweep" / "journal.log"
+    with journal.open("ab") as file:
+        file.write(b'{"op_code": 4, "wor')
+    (tmp_path / "sweep" / "journal.log.lock").symlink_to("gone")
+    assert len(sweep(trials=3)) == 3
+
+
+def test_the_best_is_a_preset_without_held_out_data(sweep, tmp_path):
+    trials = sweep(trials=4)
+    best = ranked(trials, "mse")[0]
+    assert best.score == min(trial.score for trial in trials)
+    config = resolve(load_preset(str(tmp_path / "sweep" / "best.toml")))
+    assert config.training.held_out == 0
+    assert config.training.steps == 3
+    assert config.optimizer.lr == best.settings["optimizer.lr"]
+    assert list(config.method.hypernet.hidden) == best.settings["method.hypernet.hidden"]
+    assert [(t.number, t.state, t.score) for t in read_trials(tmp_path / "sweep")] == [
+        (t.number, t.state, t.score) for t in trials
+    ]
+
+
+def test_the_best_of_accuracies_is_the_highest_and_can_be_pasted(tmp_path):
+    def trial(number: int, score: float, state: str = "finished") -> Trial:
+        return Trial(number, state, score, 5, 1.0, "f", "", {"method.hypernet.hidden": [10, 10], "method.beta": 1e-5})
+
+    record = SweepRecord("split-digits", "", "held-out", "accuracy", 0, "s", "", "h", 5, {"method.name": "hypernet"})
+    best = ranked([trial(0, 90), trial(1, 95, "pruned"), trial(2, 92), trial(3, 92)], record.metric)[0]
+    assert best.number == 2
+    assert command(record, best.settings) == (
+        "mnemon run split-digits --set method.name=hypernet --set 'method.hypernet.hidden=[10, 10]' "
+        "--set method.beta=1e-05"
+    )
+    write_best(tmp_path, record, best)
+    assert toml.loads((tmp_path / "best.toml").read_text()) == {
+        "like": "split-digits",
+        "about": "The best of a sweep of split-digits: 92.00 % correct on held-out training data.",
+        "method": {"name": "hypernet", "beta": 1e-05, "hypernet": {"hidden": [10, 10]}},
+    }
+
+
+def test_a_folder_without_a_sweep_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"holds no sweep: there is no sweep\.json in it"):
+        SweepRecord.read(tmp_path)
+    with pytest.raises(UsageError, match="There is no folder"):
+        SweepRecord.read(Path("nowhere"))

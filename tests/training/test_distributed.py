@@ -1,0 +1,125 @@
+# ruff: noqa: E501 (a message is easier to read in one piece)
+"""Processes that share a run come to the same as one process, and only the first one writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from mnemon.errors import UsageError
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, build_learner, build_stream, execute, resolve
+from mnemon.problem import Batch
+from mnemon.results.record import RunRecord
+from mnemon.training.distributed import ALONE, SHARED, Crew
+
+SMALL = ["steps=25", "n_tasks=3", "batch_size=15", "log_every=5"]  # not divisible by two
+SETTINGS = {
+    "hypernet": ["chunk=500", "target.hidden=[20]", "beta=0.5"],
+    "finetuned-target": ["target.hidden=[20]"],
+    "from-scratch": ["target.hidden=[20]"],
+    "joint": ["target.hidden=[20]"],
+    "online-ewc": ["target.hidden=[20]", "strength=100"],
+    "synaptic-intelligence": ["target.hidden=[20]", "strength=10"],
+}
+PROGRAM = """
+import sys, json
+from pathlib import Path
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, execute, resolve
+from mnemon.training.distributed import crew
+with crew("cpu") as processes:
+    assert processes.size == 2
+    for method, words in json.loads(sys.argv[2]).items():
+        config = resolve(load_preset("split-digits"), [f"method={method}", *words])
+        folder = Path(sys.argv[1]) / method
+        if processes.leads:
+            folder.mkdir()
+        processes.any(False)
+        record = execute(config, 0, folder, Place("cpu"), crew=processes)
+        other = processes.mean({"a": record.matrix[-1][0]})["a"]
+        assert other == record.matrix[-1][0], "the processes have parted"
+"""
+
+
+def torchrun(*words: object, folder) -> subprocess.CompletedProcess:
+    run = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--standalone"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+    return subprocess.run(
+        [sys.executable, *run, *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        check=False,
+    )
+
+
+def test_two_processes_learn_what_one_learns(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "two").mkdir()
+    words = {method: [*SMALL, *settings] for method, settings in SETTINGS.items()}
+    done = torchrun("program.py", "two", json.dumps(words), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert tuple(SETTINGS) == SHARED
+    for method, settings in words.items():
+        one = tmp_path / method
+        one.mkdir()
+        alone = execute(resolve(load_preset("split-digits"), [f"method={method}", *settings]), 0, one, Place("cpu"))
+        shared = RunRecord.read(tmp_path / "two" / method)
+        assert shared.finished
+        assert torch.tensor(shared.matrix).allclose(torch.tensor(alone.matrix), atol=1e-3, equal_nan=True), method
+        for ours, theirs in zip(alone.losses, shared.losses, strict=True):
+            assert ours == pytest.approx(theirs, rel=2e-3, abs=1e-5), method
+
+
+def test_the_command_under_torchrun_writes_and_speaks_once(tmp_path):
+    small = ["--set", "steps=5", "--set", "n_tasks=2", "--set", "target.hidden=[20]", "--set", "chunk=300"]
+    done = torchrun("-m", "mnemon", "run", *small, "--out", "run", "--device", "cpu", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Kept in run ") == 1
+    assert done.stdout.count("task 2/2 learned") == 1
+    assert RunRecord.read(tmp_path / "run").finished
+
+
+def test_parts_of_a_batch_add_up_to_it():
+    past = (Batch(0, torch.arange(7.0)[:, None], torch.arange(7)),)
+    batch = Batch(1, torch.arange(10.0)[:, None], torch.arange(10), past, 0.5)
+    parts = [Crew(rank, 3).part(batch) for rank in range(3)]
+    assert [len(part) for part in parts] == [4, 3, 3]
+    assert torch.cat([part.inputs for part in parts]).equal(batch.inputs)
+    assert torch.cat([part.past[0].targets for part in parts]).equal(past[0].targets)
+    mean = sum(part.weight * part.inputs.mean() for part in parts) / 3
+    assert mean == pytest.approx(float(batch.inputs.mean()))
+    assert ALONE.part(batch) is batch
+
+
+@pytest.mark.parametrize(
+    ("words", "batch_size", "message"),
+    [
+        (["method=hat"], 8, "Processes can share hypernet, finetuned-target, from-scratch, joint, online-ewc, synaptic-intelligence, but not hat: run it without torchrun."),
+        (["lookahead=differentiated"], 8, "A differentiated lookahead is not shared by processes: take lookahead=constant."),
+        ([], 1, "training.batch_size is 1: too small for 2 processes."),
+    ],
+)  # fmt: skip
+def test_what_does_not_come_to_the_same_is_refused(words, batch_size, message):
+    config = resolve(load_preset("split-digits"), words)
+    learner = build_learner(config, build_stream(config, 0, Place("cpu")), 0)
+    with pytest.raises(UsageError) as error:
+        Crew(0, 2).check(learner, batch_size)
+    assert str(error.value) == message
+
+
+def test_batch_norm_needs_the_whole_batch(normalized_net):
+    config = resolve(load_preset("split-digits"), ["network=normalized"])
+    learner = build_learner(config, build_stream(config, 0, Place("cpu")), 0)
+    with pytest.raises(
+        UsageError, match=r"^BatchNorm1d depends on the whole batch and is not shared: run it without"
+    ):
+        Crew(0, 2).check(learner, 8)
+    ALONE.check(learner, 8)
