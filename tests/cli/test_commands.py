@@ -46,7 +46,7 @@ def test_help_of_a_command_explains_each_of_its_words(mnemon, command):
     text = one_line(outcome.out)
     options = re.findall(r"(--[a-z]+)(?: -s)? (?:INT|STR\.\.\.|STR|PATH) (\S)", text)
     assert all(letter.isupper() or letter in "c" for _, letter in options), options
-    assert len(options) == {"compare": 11, "run": 9, "settings": 1, "data": 1, "report": 1}.get(command, 0)
+    assert len(options) == {"compare": 12, "run": 10, "settings": 1, "data": 1, "report": 1}.get(command, 0)
     assert widest(outcome.out) <= 80
 
 

@@ -104,7 +104,7 @@ def test_a_wrong_option_is_refused_before_anything_is_made(refused, tmp_path, wo
 
 def test_an_unknown_command_is_answered_with_the_nearest_and_all(refused):
     assert refused("runn") == (
-        'Unknown command "runn". Did you mean "run"? Available commands: run, compare, report, presets, settings, show, data.'
+        'Unknown command "runn". Did you mean "run"? Available commands: run, compare, reproduce, sweep, report, presets, settings, show, ...'
     )
 
 

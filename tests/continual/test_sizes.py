@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from torch import nn
 
 from mnemon.continual.sizes import EMBEDDING, hypernet_for
 from mnemon.errors import UsageError
 from mnemon.hypernet import HYPERNETS
+from mnemon.hypernet.target import Target
 
 WEIGHTS = st.integers(1, 10_000_000)
 
@@ -18,9 +21,9 @@ WEIGHTS = st.integers(1, 10_000_000)
 def parameters(n_weights: int, compression: float | None) -> int:
     """Parameters of the hypernetwork, counted on the real one."""
     config = hypernet_for(n_weights, compression)
-    hypernet = HYPERNETS[config.form](config, n_weights)
     assert config.embedding_size == EMBEDDING
-    return hypernet.count()
+    with torch.device("meta"):
+        return HYPERNETS[config.form](config, Target(nn.ParameterList([torch.empty(n_weights)]))).count()
 
 
 @given(WEIGHTS, st.floats(0.001, 50))
