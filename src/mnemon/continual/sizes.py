@@ -14,8 +14,8 @@ WIDTHS = (32, 24, 16, 12, 8, 6, 4)
 """Widths of the two feature layers that are tried, the widest first."""
 ROWS = 33
 """Rows of a hypernetwork for which no size is wanted: with fewer of them it would learn in larger steps."""
-HELD_AT_ONCE = 2048
-"""Rows of earlier tasks that a step holds: all of some sixty tasks; of more, others in every step, at one cost."""
+HELD_AT_ONCE = 512
+"""Rows of earlier tasks that a step holds: all of some fifteen tasks; of more, others in every step, at one cost."""
 
 
 def hypernet_for(n_weights: int, compression: float | None = None) -> HypernetConfig:
