@@ -15,15 +15,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mnemon.errors import UsageError
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord, find_runs, write_text
+from mnemon.results.summary_file import read_summary
 from mnemon.results.tables import check_same_experiment, spread, tested_on, unit
 
 FORMAT = 1
@@ -50,22 +51,13 @@ class Comparison:
     @classmethod
     def read(cls, folder: Path) -> Comparison:
         """Read the file of the comparison in a folder."""
-        if not folder.exists():
-            raise UsageError(f"There is no folder {folder}.")
-        try:
-            facts = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            if facts["format"] > FORMAT:
-                raise UsageError(
-                    f"The comparison in {folder} has format {facts['format']} and was written by a newer mnemon; "
-                    f"this one reads format {FORMAT}."
-                )
-            if not facts["folders"]:
-                raise ValueError("it names no methods")
-            return cls(**{**facts, "folders": dict(facts["folders"]), "failures": dict(facts["failures"])})
-        except FileNotFoundError as error:
-            raise UsageError(f"{folder} holds no comparison: there is no {FILE} in it.") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"The comparison in {folder} is damaged: {FILE} cannot be read ({error}).") from error
+        return read_summary(folder, FILE, "comparison", FORMAT, cls._built)
+
+    @classmethod
+    def _built(cls, facts: dict[str, Any]) -> Comparison:
+        if not facts["folders"]:
+            raise ValueError("it names no methods")
+        return cls(**{**facts, "folders": dict(facts["folders"]), "failures": dict(facts["failures"])})
 
 
 def is_comparison(folder: Path) -> bool:

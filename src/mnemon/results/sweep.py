@@ -28,6 +28,7 @@ from mnemon import toml
 from mnemon.config import as_word
 from mnemon.errors import UsageError
 from mnemon.results.record import write_text
+from mnemon.results.summary_file import read_summary
 
 FORMAT = 1
 FILE, TRIALS, BEST = "sweep.json", "trials.csv", "best.toml"
@@ -68,20 +69,7 @@ class SweepRecord:
     @classmethod
     def read(cls, folder: Path) -> SweepRecord:
         """Read the file of the sweep in a folder."""
-        if not folder.exists():
-            raise UsageError(f"There is no folder {folder}.")
-        try:
-            facts = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            if facts["format"] > FORMAT:
-                raise UsageError(
-                    f"The sweep in {folder} has format {facts['format']} and was written by a newer mnemon; "
-                    f"this one reads format {FORMAT}."
-                )
-            return cls(**facts)
-        except FileNotFoundError as error:
-            raise UsageError(f"{folder} holds no sweep: there is no {FILE} in it.") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"The sweep in {folder} is damaged: {FILE} cannot be read ({error}).") from error
+        return read_summary(folder, FILE, "sweep", FORMAT, lambda facts: cls(**facts))
 
 
 @dataclass(frozen=True)
