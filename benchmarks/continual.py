@@ -1,6 +1,6 @@
 """What `ContinualModel` promises, measured through its public face.
 
-python -m benchmarks.continual [saved] [thousand] [forget] [streams] [unknown]
+python -m benchmarks.continual [saved] [thousand] [room] [forget] [streams] [unknown]
 
 Each prints a table (or some lines) for the documents. `benchmarks.modules` has the table of modules, and
 `benchmarks.latency` the times of a task's network.
@@ -126,6 +126,26 @@ def thousand(n_tasks: int = 1000, steps: int = 30) -> None:
     print(f"  file {size / 1e3:.0f} kB, {(size - before) / n_tasks:.0f} bytes per task")
     print(f"  saving {saving:.2f} s, loading {loading:.2f} s, memory of the process at most {memory:.0f} MB")
     print(f"  accuracy right after {statistics.fmean(during):.2f} %, at the end {statistics.fmean(final):.2f} %")
+
+
+def room(n_tasks: int = 100) -> None:
+    """Teach fewer such tasks with more steps, a firmer hold, and a larger hypernetwork."""
+    for steps, beta, compression in (
+        (30, 0.1, None),
+        (30, 1.0, None),
+        *((150, b, c) for c in (None, 30) for b in (0.1, 1.0)),
+    ):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+        model = mnemon.ContinualModel(module, beta=beta, compression=compression)
+        tasks = {f"task {number}": tiny_task(number) for number in range(n_tasks)}
+        during = [model.learn(data, task=task, steps=steps, quiet=True).score for task, data in tasks.items()]
+        final = [model.evaluate(data, task) for task, data in tasks.items()]
+        print(
+            f"{n_tasks} tasks, {steps} steps, beta {beta}, compression {compression}: right after "
+            f"{statistics.fmean(during):.1f} %, at the end {statistics.fmean(final):.1f} %",
+            flush=True,
+        )
 
 
 # Forgetting on purpose
@@ -278,7 +298,7 @@ def unknown() -> None:
         print(f"| {way} | {' | '.join(f'{number:.1f}' for number in numbers)} |", flush=True)
 
 
-PARTS = {part.__name__: part for part in (saved, thousand, forget, streams, unknown)}
+PARTS = {part.__name__: part for part in (saved, thousand, room, forget, streams, unknown)}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
