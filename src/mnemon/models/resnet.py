@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -10,22 +12,24 @@ from mnemon.models.images import ImageShape, as_images
 WIDTHS = (16, 32, 64)
 
 
-class ResNet(nn.Module):
-    """One convolution, three stages of residual blocks of 16, 32 and 64 channels, one linear layer.
+class Residual(nn.Module):
+    """One convolution, residual blocks of given widths, one linear layer."""
 
-    Five blocks per stage make ResNet-32. Shortcuts have no weights: where a stage begins, every second pixel is taken
-    and channels of zeros are added. The paper's network has biases in its convolutions.
-    """
-
-    def __init__(self, shape: ImageShape, outputs: int, blocks_per_stage: int = 5, bias: bool = True):
+    def __init__(
+        self,
+        shape: ImageShape,
+        outputs: int,
+        widths: Sequence[int],
+        block: Callable[[int, int, bool], nn.Module],
+        bias: bool,
+    ):
         super().__init__()
         self.shape = shape
-        self.conv = nn.Conv2d(shape[0], WIDTHS[0], 3, padding=1, bias=bias)
-        self.norm = nn.BatchNorm2d(WIDTHS[0])
+        self.conv = nn.Conv2d(shape[0], widths[0], 3, padding=1, bias=bias)
+        self.norm = nn.BatchNorm2d(widths[0])
         self.relu = nn.ReLU(inplace=True)
-        widths = [width for width in WIDTHS for _ in range(blocks_per_stage)]
-        before = [WIDTHS[0], *widths]
-        self.blocks = nn.ModuleList(Block(a, b, bias) for a, b in zip(before, widths, strict=False))
+        before = [widths[0], *widths]
+        self.blocks = nn.ModuleList(block(a, b, bias) for a, b in zip(before, widths, strict=False))
         self.head = nn.Linear(widths[-1], outputs)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -34,6 +38,17 @@ class ResNet(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(x.mean((2, 3)))
+
+
+class ResNet(Residual):
+    """Three stages of residual blocks of 16, 32 and 64 channels.
+
+    Five blocks per stage make ResNet-32. Shortcuts have no weights: where a stage begins, every second pixel is taken
+    and channels of zeros are added. The paper's network has biases in its convolutions.
+    """
+
+    def __init__(self, shape: ImageShape, outputs: int, blocks_per_stage: int = 5, bias: bool = True):
+        super().__init__(shape, outputs, [width for width in WIDTHS for _ in range(blocks_per_stage)], Block, bias)
 
 
 class Block(nn.Module):

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mnemon.models.images import ImageShape, as_images
+from mnemon.models.images import ImageShape
+from mnemon.models.resnet import Residual
 
 
-class ResNet18(nn.Module):
-    """One convolution, four stages of two residual blocks, one linear layer; shortcuts to stages have weights."""
+class ResNet18(Residual):
+    """Four stages of two residual blocks; shortcuts to stages have weights."""
 
     def __init__(self, shape: ImageShape, outputs: int, width: int = 64, bias: bool = False):
-        super().__init__()
-        self.shape = shape
-        self.conv = nn.Conv2d(shape[0], width, 3, padding=1, bias=bias)
-        self.norm = nn.BatchNorm2d(width)
-        self.relu = nn.ReLU(inplace=True)
         widths = [width * factor for factor in (1, 1, 2, 2, 4, 4, 8, 8)]
-        before = [width, *widths]
-        self.blocks = nn.ModuleList(ProjectedBlock(a, b, bias) for a, b in zip(before, widths, strict=False))
-        self.head = nn.Linear(widths[-1], outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images [n, channels, height, width] to outputs [n, outputs]."""
-        x = self.relu(self.norm(self.conv(as_images(x, self.shape))))
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x.mean((2, 3)))
+        super().__init__(shape, outputs, widths, ProjectedBlock, bias)
 
 
 class ProjectedBlock(nn.Module):
