@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 from pathlib import Path
@@ -76,6 +77,23 @@ def test_seeds_that_were_stopped_before_their_turn_are_resumed(tmp_path):
     for seed in range(3):
         execute(CONFIG, seed, new_folder(tmp_path / f"whole-{seed}"), PLACE)
         assert tensors(tmp_path / f"whole-{seed}") == tensors(folder / f"seed-{seed}")
+
+
+def test_a_run_from_before_a_setting_existed_is_resumed(tmp_path):
+    folder, jobs = new_jobs(CONFIG, range(1), tmp_path / "run", PLACE)
+    calls = itertools.count()
+    with pytest.raises(Stopped):
+        run_all(jobs, should_stop=lambda: next(calls) > 3)
+    loaded, facts = checkpoint.load(folder)
+    assert facts["step"]
+    del facts["identity"]["optimizer"]["schedule"]
+    checkpoint.save(folder, loaded, facts)
+    record = RunRecord.read(folder)
+    del record.config["optimizer"]["schedule"]
+    record.write(folder)
+    run_all(resumed_jobs(folder, None, ()))
+    execute(CONFIG, 0, new_folder(tmp_path / "whole"), PLACE)
+    assert tensors(folder) == tensors(tmp_path / "whole")
 
 
 def test_a_seed_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):

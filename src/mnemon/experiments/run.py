@@ -254,7 +254,7 @@ def _execute(
         )
     record = earlier or _new_record(config, seed, stream, learner, device)
     recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
-    trainer = Trainer(learner, stream, config.training, seed, folder, config.plain(), recorder, should_stop, crew)
+    trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
     trainer.resume()
     crew.any(False)  # all have read the folder before the first one writes to it
     recorder.keep(trainer.progress)
