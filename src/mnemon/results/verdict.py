@@ -25,6 +25,41 @@ class Judgement(str, Enum):
 
 
 @dataclass(frozen=True)
+class Gap:
+    """By how much a measured mean is better than a published one, and how much of that chance may make."""
+
+    gain: float
+    margin: float
+    """NaN where the spread is not known."""
+
+    @property
+    def judgement(self) -> Judgement:
+        """Without a spread there is no "within"."""
+        if abs(self.gain) <= self.margin:
+            return Judgement.WITHIN
+        return Judgement.ABOVE if self.gain > 0 else Judgement.SHORT
+
+
+def gap(
+    published: Published,
+    values: Sequence[float],
+    published_seeds: int | None = None,
+    digits: int = 2,
+    lower_is_better: bool = False,
+) -> Gap:
+    """Compare seeds with a published mean, as many digits of it as were published.
+
+    Chance is two standard errors of the difference. A single seed has none of its own: where the number of published
+    seeds is known, it has the published spread of single seeds.
+    """
+    mean, sem = mean_and_sem(values)
+    gain = round(mean, digits) - published.mean
+    own = published.sem * math.sqrt(published_seeds) if len(values) == 1 and published_seeds else sem
+    margin = WIDTH * math.hypot(own, 0.0 if math.isnan(published.sem) else published.sem)
+    return Gap(-gain if lower_is_better else gain, margin)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """A measured mean over tasks after the last, its spread over seeds, and what it is beside the published one."""
 
@@ -54,12 +89,9 @@ def judge(records: Sequence[RunRecord]) -> Verdict:
     if reason := _not_comparable(records, published, len(finals)):
         return verdict(Judgement.NOT_COMPARABLE, reason)
     assert published is not None
-    margin = WIDTH * math.hypot(sem, 0.0 if math.isnan(published.sem) else published.sem)
-    difference = round(mean, 2) - published.mean
-    said = f"the difference is {abs(difference):.2f}, {WIDTH:g} standard errors are {margin:.2f}"
-    if abs(difference) <= margin:
-        return verdict(Judgement.WITHIN, said)
-    return verdict(Judgement.ABOVE if difference > 0 else Judgement.SHORT, said)
+    found = gap(published, finals)
+    said = f"the difference is {abs(found.gain):.2f}, {WIDTH:g} standard errors are {found.margin:.2f}"
+    return verdict(found.judgement, said)
 
 
 def _not_comparable(records: Sequence[RunRecord], published: Published | None, n: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.published import Published
-from mnemon.results.verdict import WIDTH, Judgement
+from mnemon.results.verdict import Judgement, gap
 
 WITHIN, NOT_COMPARABLE = Judgement.WITHIN.value, Judgement.NOT_COMPARABLE.value
 SHORT, BETTER = f"{Judgement.SHORT.value} by", "better by"
@@ -57,23 +57,13 @@ def judge(
     digits: int = 2,
     lower_is_better: bool = False,
 ) -> str:
-    """Say whether measured values agree with what was published, or by how much they miss or surpass it.
-
-    Chance is two standard errors of the difference. A single seed has none of its own: it is judged by the published
-    spread of single seeds, where there is one.
-    """
+    """Say whether measured values agree with what was published, or by how much they miss or surpass it."""
     if not values:
         return NOT_RUN
     if published is None:
         return NO_NUMBER
-    mean, sem = mean_and_sem(values)
-    gain = round(mean, digits) - published.mean
-    if lower_is_better:
-        gain = -gain
-    amount = f"{abs(gain):.{digits}f}"
-    own = sem if len(values) > 1 else published.sem * math.sqrt(published_seeds)
-    if math.isnan(own):
-        return f"{BETTER if gain >= 0 else SHORT} {amount} (spread not known)"
-    if abs(gain) <= WIDTH * math.hypot(own, 0.0 if math.isnan(published.sem) else published.sem):
+    found = gap(published, values, published_seeds, digits, lower_is_better)
+    if found.judgement is Judgement.WITHIN:
         return WITHIN
-    return f"{BETTER if gain > 0 else SHORT} {amount}"
+    unknown = " (spread not known)" if math.isnan(found.margin) else ""
+    return f"{BETTER if found.gain >= 0 else SHORT} {abs(found.gain):.{digits}f}{unknown}"
