@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from mnemon.errors import UsageError
-from mnemon.experiments.space import Criterion, Sampler, all_spaces, load_space
+from mnemon.experiments.sweep.space import Criterion, Sampler, all_spaces, load_space
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from mnemon.experiments.engines import Ended, Lost
 from mnemon.experiments.engines.job import do
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, resolve
-from mnemon.experiments.sweep import MOST_TRIES, prepare, run_sweep
+from mnemon.experiments.sweep.prepare import prepare
+from mnemon.experiments.sweep.trials import MOST_TRIES, run_sweep
 from mnemon.results.record import RunRecord
 from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, write_best
 from mnemon.training.trainer import Stopped

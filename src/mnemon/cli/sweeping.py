@@ -85,10 +85,11 @@ def sweep(
 
     from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.engines import open_engine
-    from mnemon.experiments.leaderboard import Leaderboard
     from mnemon.experiments.run import stop_on_signal
-    from mnemon.experiments.space import Criterion
-    from mnemon.experiments.sweep import prepare, run_sweep
+    from mnemon.experiments.sweep.leaderboard import Leaderboard
+    from mnemon.experiments.sweep.prepare import prepare
+    from mnemon.experiments.sweep.space import Criterion
+    from mnemon.experiments.sweep.trials import run_sweep
     from mnemon.training.trainer import Stopped
 
     place, delivery = options.place(), Delivery(out)

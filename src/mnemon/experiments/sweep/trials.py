@@ -1,4 +1,4 @@
-"""Search for good settings: trials are runs, Optuna chooses their settings.
+"""The trials of a sweep: which are begun, what is seen of them, how they end.
 
 The parent alone speaks with the study. It asks for a trial, hands it as a job to an engine, reports what is measured
 after each task, stops what is pruned, and tells the study how a trial ended. A trial that did not come to its end
@@ -9,36 +9,30 @@ goes on from the checkpoint if that is at hand.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from mnemon import toml
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments.engines import Ended, Engine, Lost
 from mnemon.experiments.engines.job import Event, Job
-from mnemon.experiments.preset import DEFAULT
-from mnemon.experiments.run import Place, alone_in, begin, new_folder
-from mnemon.experiments.space import Range, Sampler, Space, load_space
-from mnemon.experiments.study import dated_folder
-from mnemon.experiments.sweep_storage import check_database, open_study, said_of_database, without_password
+from mnemon.experiments.run import alone_in
+from mnemon.experiments.sweep.space import Space
+from mnemon.experiments.sweep.storage import open_study, said_of_database
+from mnemon.experiments.sweep.suggest import sampler, suggest, value_of
 from mnemon.results import sweep as results
-from mnemon.results.record import RECORD, RunRecord, write_text
-from mnemon.results.sweep import SweepRecord, Trial, is_sweep
+from mnemon.results.record import RECORD, RunRecord
+from mnemon.results.sweep import SweepRecord, Trial
 from mnemon.training.trainer import Stopped
 
 if TYPE_CHECKING:
     import optuna
 
-SPACE, JOURNAL, RUNS = "space.toml", "journal.log", "trials"
+JOURNAL, RUNS = "journal.log", "trials"
 MOST_TRIES = 4
 """How often a trial is begun before it is given up: something kills its process again and again."""
 MOST_FAILURES = 5
@@ -57,94 +51,6 @@ class _Running:
     """Tasks whose result is known to the study."""
     pruned: bool = False
     since: float = field(default_factory=time.monotonic)
-
-
-class Prepared(NamedTuple):
-    """A sweep that is ready to begin or to go on."""
-
-    space: Space
-    record: SweepRecord
-    folder: Path
-    url: str | None
-
-
-def prepare(
-    name: str | None,
-    overrides: list[str],
-    out: Path | None,
-    resume: Path | None,
-    seed: int | None,
-    study: str | None,
-    url: str | None,
-    trials: int | None,
-    place: Place,
-) -> Prepared:
-    """Begin a sweep, or go on with the one that is in a folder."""
-    if resume is not None:
-        record, space = SweepRecord.read(resume), load_space(str(resume / SPACE))
-    else:
-        space = load_space(name or DEFAULT, overrides)
-        folder = out or dated_folder(f"sweep-{space.name}")
-        if not is_sweep(folder):
-            return Prepared(space, _begin(space, folder, seed or 0, study, url, trials, place), folder, url)
-        resume, record = folder, SweepRecord.read(folder)
-        if (seed or 0, study or record.study) != (record.seed, record.study):
-            raise UsageError(f"The sweep in {folder} has seed {record.seed} and is the study '{record.study}'.")
-    if url is None and "***" in record.storage:
-        raise UsageError(f"The study is in {record.storage}: give its URL with the password by --storage.")
-    if url is not None and without_password(url) != record.storage:
-        raise UsageError(f"The study of this sweep is in {record.storage or 'its folder'}, not in that --storage.")
-    if trials is not None and trials != record.trials:
-        record = replace(record, trials=trials)
-        record.write(resume)
-    return Prepared(space, record, resume, url or record.storage or None)
-
-
-def _begin(
-    space: Space, folder: Path, seed: int, study: str | None, url: str | None, trials: int | None, place: Place
-) -> SweepRecord:
-    """Make the folder of a sweep; what is wrong with settings and data shows before."""
-    metric = begin(space.config(), seed, place).metric
-    if url is not None:
-        check_database(url)
-    record = SweepRecord(
-        preset=space.preset_name,
-        about=space.about,
-        criterion=space.criterion.value,
-        metric=metric,
-        seed=seed,
-        study=study or (space.name if url else folder.name),
-        storage=without_password(url) if url else "",
-        home=secrets.token_hex(8),
-        trials=trials or space.trials,
-        fixed=space.changes({}),
-    )
-    new_folder(folder, "sweep")
-    write_text(folder / SPACE, toml.dumps(space.plain()))
-    record.write(folder)
-    return record
-
-
-def run_sweep(
-    space: Space,
-    record: SweepRecord,
-    folder: Path,
-    url: str | None,
-    engine: Engine,
-    on_change: Callable[[list[Trial]], None],
-    should_stop: Callable[[], bool],
-    minutes: float | None = None,
-) -> list[Trial]:
-    """Run the trials of a sweep that are left, within so many minutes; return all trials.
-
-    Raises `Stopped` if asked to stop. `on_change` gets the trials, first as they were when this began.
-    """
-    until = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    with alone_in(folder), said_of_database(url):
-        study = open_study(record.study, folder / JOURNAL, url, space, record.seed, record.metric)
-        sweep = Sweep(space, record, folder, study)
-        sweep.run(engine, on_change, should_stop, until)
-        return sweep.trials()
 
 
 class Sweep:
@@ -230,7 +136,9 @@ class Sweep:
         words = {"COMPLETE": results.FINISHED, "PRUNED": results.PRUNED, "FAIL": results.FAILED}
         state = words.get(frozen.state.name, frozen.state.name.lower())
         asked = frozen.params or frozen.system_attrs.get("fixed_params", {})
-        settings = {path: _value(self.space.ranges[path], asked[path]) for path in self.space.ranges if path in asked}
+        settings = {
+            path: value_of(self.space.ranges[path], asked[path]) for path in self.space.ranges if path in asked
+        }
         note = str(attributes.get("note", ""))
         return Trial(
             frozen.number, state, float(score), len(values), seconds, attributes.get("folder", ""), note, settings
@@ -266,8 +174,8 @@ class Sweep:
         trial.set_user_attr("home", self.record.home)
         trial.set_user_attr("seed", self.record.seed)
         # The random choice is a function of seed and trial, so that a resumed sweep does not choose the same again.
-        self.study.sampler = _sampler(self.space, self.record.seed, trial.number)
-        settings = {path: _suggest(trial, path, r) for path, r in self.space.ranges.items()}
+        self.study.sampler = sampler(self.space, self.record.seed, trial.number)
+        settings = {path: suggest(trial, path, r) for path, r in self.space.ranges.items()}
         trial.set_user_attr("folder", folder := self._folder(trial))
         try:
             config = self.space.config(settings)
@@ -414,35 +322,23 @@ def _taken_over_by_another() -> Iterator[None]:
             raise
 
 
-# Between ranges and what Optuna knows: there a choice is a word or a number, not a list
+def run_sweep(
+    space: Space,
+    record: SweepRecord,
+    folder: Path,
+    url: str | None,
+    engine: Engine,
+    on_change: Callable[[list[Trial]], None],
+    should_stop: Callable[[], bool],
+    minutes: float | None = None,
+) -> list[Trial]:
+    """Run the trials of a sweep that are left, within so many minutes; return all trials.
 
-
-def _coded(choice: Any) -> Any:
-    return json.dumps(choice) if isinstance(choice, list | tuple) else choice
-
-
-def _value(searched: Range, param: Any) -> Any:
-    """Return the value of a setting, given what the study calls it."""
-    return next((choice for choice in searched.choices if _coded(choice) == param), param)
-
-
-def _suggest(trial: optuna.Trial, path: str, searched: Range) -> Any:
-    if searched.choices:
-        param: Any = trial.suggest_categorical(path, [_coded(choice) for choice in searched.choices])
-    elif isinstance(searched.low, int) and isinstance(searched.high, int):
-        step = int(searched.step or 1)
-        param = trial.suggest_int(path, searched.low, searched.high, step=step, log=searched.log)
-    else:
-        assert searched.low is not None
-        assert searched.high is not None
-        param = trial.suggest_float(path, searched.low, searched.high, step=searched.step, log=searched.log)
-    return _value(searched, param)
-
-
-def _sampler(space: Space, seed: int, number: int) -> optuna.samplers.BaseSampler:
-    import optuna
-
-    spread = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-    if space.sampler is Sampler.RANDOM:
-        return optuna.samplers.RandomSampler(seed=spread)
-    return optuna.samplers.TPESampler(seed=spread)
+    Raises `Stopped` if asked to stop. `on_change` gets the trials, first as they were when this began.
+    """
+    until = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    with alone_in(folder), said_of_database(url):
+        study = open_study(record.study, folder / JOURNAL, url, space, record.seed, record.metric)
+        sweep = Sweep(space, record, folder, study)
+        sweep.run(engine, on_change, should_stop, until)
+        return sweep.trials()

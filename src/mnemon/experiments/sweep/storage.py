@@ -17,7 +17,7 @@ from mnemon.errors import UsageError
 if TYPE_CHECKING:
     import optuna
 
-    from mnemon.experiments.space import Space
+    from mnemon.experiments.sweep.space import Space
 
 T = TypeVar("T")
 SECONDS = 5

@@ -17,7 +17,7 @@ from mnemon.errors import UsageError, choose, suggest
 from mnemon.experiments.preset import Preset, load_preset
 from mnemon.experiments.run import RunConfig, resolve, setting_paths
 
-FOLDER = Path(__file__).parent / "spaces"
+FOLDER = Path(__file__).parents[1] / "spaces"
 SECTIONS = ("method", "benchmark")
 """Settings that decide which settings there are."""
 HELD_OUT, SHARE = "training.held_out", 0.1

@@ -1,0 +1,1 @@
+"""Search for good settings: trials are runs, Optuna chooses their settings."""
