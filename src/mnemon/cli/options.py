@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,56 @@ Settings = Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_m
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class Computing:
+    """Where to compute, and how much at a time."""
+
+    data: Path | None = None
+    """Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache."""
+    device: str = "auto"
+    """cpu, cuda, mps or auto."""
+    workers: int | None = None
+    """Runs at a time, each a process of its own. Default: the number of cores, here or in the cluster."""
+    threads: int = 1
+    """Threads per process."""
+    on: str | None = None
+    """Where runs are done: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
+    processes of this machine."""
+    quiet: Annotated[bool, Parameter(negative="")] = False
+    """Show no progress, only the result."""
+
+    def check(self) -> None:
+        """Refuse what makes no sense."""
+        at_least_one("--workers", self.workers)
+        at_least_one("--threads", self.threads)
+
+    def place(self, tensorboard: bool = False) -> Place:
+        """Return where to compute, if there is such a place."""
+        from mnemon.experiments.engines import check_engine
+        from mnemon.experiments.run import Place, pick_device
+
+        pick_device(self.device)
+        check_engine(self.on)
+        return Place(self.device, self.data, self.threads, tensorboard)
+
+    def at_once(self) -> int | None:
+        """Return how many runs there are at a time; a cluster knows by itself."""
+        return self.workers or (None if self.on else cores())
+
+    def words(self) -> list[str]:
+        """Return what to type to compute at the same place again."""
+        return given(
+            ("--data", self.data, None),
+            ("--device", self.device, "auto"),
+            ("--threads", self.threads, 1),
+            ("--on", self.on, None),
+        )
+
+
+HERE = Computing()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class Options:
     """What every command that trains can be told."""
 
@@ -30,19 +80,7 @@ class Options:
     """Number of seeds, those that follow on the first one; their runs are parallel processes."""
     seed: int = 0
     """First seed."""
-    data: Path | None = None
-    """Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache."""
-    device: str = "auto"
-    """cpu, cuda, mps or auto."""
-    workers: int | None = None
-    """Processes at a time when there are several runs. Default: the number of cores."""
-    threads: int = 1
-    """Threads per process."""
-    on: str | None = None
-    """Where runs are done: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
-    processes of this machine."""
-    quiet: Annotated[bool, Parameter(negative="")] = False
-    """Show no progress, only the result."""
+    computing: Computing = HERE
     no_report: Annotated[bool, Parameter(negative="", env_var="MNEMON_NO_REPORT")] = False
     """Write no report.html at the end."""
     open: Annotated[bool, Parameter(negative="")] = False
@@ -62,10 +100,8 @@ class Options:
 
     def check(self, out: str | Path | None, resume: Path | None) -> None:
         """Refuse what makes no sense, alone or beside a folder to go on with."""
-        workers = 1 if self.workers is None else self.workers
-        for name, value in (("--seeds", self.seeds), ("--workers", workers), ("--threads", self.threads)):
-            if value < 1:
-                raise UsageError(f"{name} must be at least 1, not {value}.")
+        at_least_one("--seeds", self.seeds)
+        self.computing.check()
         if self.seed < 0:
             raise UsageError(f"--seed must not be negative, not {self.seed}.")
         if self.open and self.no_report:
@@ -77,31 +113,20 @@ class Options:
 
     def place(self) -> Place:
         """Return where to compute, if there is such a place."""
-        from mnemon.experiments.engines import check_engine
-        from mnemon.experiments.run import Place, pick_device
-
-        pick_device(self.device)
-        check_engine(self.on)
         if self.tensorboard:
             from mnemon.experiments.events import check_packages
 
             check_packages()
-        return Place(self.device, self.data, self.threads, self.tensorboard)
+        return self.computing.place(self.tensorboard)
+
+    def silent(self) -> Options:
+        """Return the same, with no progress shown."""
+        return replace(self, computing=replace(self.computing, quiet=True))
 
     def go_on(self, command: str, folder: Path) -> str:
         """Return what to type to go on with a folder."""
-        words = ["mnemon", command, "--resume", str(folder)]
-        for option, value, default in (
-            ("--data", self.data, None),
-            ("--device", self.device, "auto"),
-            ("--threads", self.threads, 1),
-            ("--on", self.on, None),
-        ):
-            if value != default:
-                words += [option, str(value)]
-        if self.tensorboard:
-            words.append("--tensorboard")
-        return shlex.join(words)
+        more = ["--tensorboard"] if self.tensorboard else []
+        return shlex.join(["mnemon", command, "--resume", str(folder), *self.computing.words(), *more])
 
 
 AS_USUAL = Options()
@@ -116,3 +141,14 @@ def check_alone(command: str) -> None:
 def cores() -> int:
     """Count the cores that this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def at_least_one(option: str, value: int | None) -> None:
+    """Refuse a number that is below one."""
+    if value is not None and value < 1:
+        raise UsageError(f"{option} must be at least 1, not {value}.")
+
+
+def given(*options: tuple[str, object, object]) -> list[str]:
+    """Return the words of those options, each with its value and its default, that are not as usual."""
+    return [word for name, value, default in options if value != default for word in (name, str(value))]

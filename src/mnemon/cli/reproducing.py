@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import cores
+from mnemon.cli.options import HERE, Computing, at_least_one, cores, given
 from mnemon.cli.running import stopped
-from mnemon.errors import UsageError, choose
+from mnemon.errors import choose
 
 if TYPE_CHECKING:
     from mnemon.experiments.reproduce.recipe import Recipe
@@ -36,43 +36,23 @@ class Reproduction:
     """Folder of the runs, tables and figures; what is in it is not run again."""
     also: Annotated[list[Path] | None, Parameter(consume_multiple=False, negative="")] = None
     """Another folder with runs that count, as often as you like; it is only read."""
-    data: Path | None = None
-    """Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache."""
-    device: str = "auto"
-    """cpu, cuda, mps or auto."""
-    workers: int | None = None
-    """Runs at a time. Default: the number of cores."""
-    threads: int = 1
-    """Threads per run."""
-    on: str | None = None
-    """Where runs are done: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
-    processes of this machine."""
-    quiet: Annotated[bool, Parameter(negative="")] = False
-    """Show no progress, only the result."""
+    computing: Computing = HERE
 
     def check(self) -> None:
         """Refuse what makes no sense."""
-        for name, value in (("--seeds", self.seeds), ("--workers", self.workers), ("--threads", self.threads)):
-            if value is not None and value < 1:
-                raise UsageError(f"{name} must be at least 1, not {value}.")
+        at_least_one("--seeds", self.seeds)
+        self.computing.check()
 
     def command(self, names: tuple[str, ...]) -> str:
         """Return what to type to go on."""
-        words = ["mnemon", "reproduce", *names]
-        for option, value, default in (
+        words = given(
             ("--budget", self.budget, None),
             ("--seeds", self.seeds, None),
             ("--out", self.out, OUT),
             *(("--also", folder, None) for folder in self.also or ()),
-            ("--data", self.data, None),
-            ("--device", self.device, "auto"),
-            ("--workers", self.workers, None),
-            ("--threads", self.threads, 1),
-            ("--on", self.on, None),
-        ):
-            if value != default:
-                words += [option, str(value)]
-        return shlex.join(words)
+            ("--workers", self.computing.workers, None),
+        )
+        return shlex.join(["mnemon", "reproduce", *names, *words, *self.computing.words()])
 
 
 AS_USUAL = Reproduction()
@@ -144,18 +124,14 @@ def _waits(recipe: Recipe) -> str:
 
 
 def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reproduction, go_on: str) -> int:
-    from mnemon.experiments.engines import check_engine
     from mnemon.experiments.reproduce.cost import in_words
     from mnemon.experiments.reproduce.plan import make_plan, prepare, wanted
-    from mnemon.experiments.run import Place, pick_device
     from mnemon.experiments.study import StudyError
 
-    pick_device(options.device)
-    check_engine(options.on)
-    place = Place(options.device, options.data, options.threads)
+    computing, place = options.computing, options.computing.place()
     cells = wanted(recipes, budget)
     plan = make_plan(cells, options.seeds, options.out, shelf)
-    workers = min(options.workers or cores(), max(len(plan.jobs), 1))
+    workers = min(computing.workers or cores(), max(len(plan.jobs), 1))
     _announce(recipes, budget, options.seeds)
     going_on = f" ({plan.n_begun} of them begun)" if plan.n_begun else ""
     say(
@@ -164,8 +140,7 @@ def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reprod
     )
     prepare(plan.jobs, place)
     try:
-        at_once = options.workers if options.on else workers
-        if plan.jobs and stopped(plan.jobs, place, go_on, at_once, options.on, options.quiet):
+        if plan.jobs and stopped(plan.jobs, place, go_on, computing):
             return 130
     except StudyError:  # the other runs are finished
         _finish(recipes, cells, options, place)

@@ -6,23 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import cores
 
 if TYPE_CHECKING:
+    from mnemon.cli.options import Computing
     from mnemon.experiments.run import Place
     from mnemon.experiments.study import Job
     from mnemon.training.distributed import Crew
 
 
-def stopped(
-    jobs: Sequence[Job],
-    place: Place,
-    go_on: str,
-    workers: int | None,
-    on: str | None,
-    quiet: bool,
-    crew: Crew | None = None,
-) -> bool:
+def stopped(jobs: Sequence[Job], place: Place, go_on: str, computing: Computing, crew: Crew | None = None) -> bool:
     """Run the jobs; return whether they were stopped, after having said how to go on."""
     from mnemon.experiments.progress import Display
     from mnemon.experiments.run import stop_on_signal
@@ -31,8 +23,8 @@ def stopped(
     from mnemon.training.trainer import Stopped
 
     try:
-        with stop_on_signal() as should_stop, Display(jobs, console(), quiet) as display:
-            workers = workers or (None if on else cores())
+        with stop_on_signal() as should_stop, Display(jobs, console(), computing.quiet) as display:
+            workers, on = computing.at_once(), computing.on
             run_jobs(jobs, place, workers, display.on_event, should_stop, go_on, on, crew or ALONE)
     except (Stopped, KeyboardInterrupt) as stop:
         saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"

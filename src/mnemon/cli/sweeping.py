@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import Options, Settings, check_alone, cores
+from mnemon.cli.options import HERE, Computing, Options, Settings, check_alone
 from mnemon.cli.showing import show_folder
 from mnemon.errors import UsageError
 
@@ -25,11 +22,7 @@ def sweep(
     storage: str | None = None,
     study: str | None = None,
     seed: int | None = None,
-    data: Path | None = None,
-    device: str = "auto",
-    workers: int | None = None,
-    on: str | None = None,
-    quiet: Annotated[bool, Parameter(negative="")] = False,
+    computing: Computing = HERE,
 ) -> int:
     """Search for good settings and architectures; trials are judged on held-out training data.
 
@@ -60,20 +53,9 @@ def sweep(
         Name of the study in the database. Default: the name of the space.
     seed
         Seed of every trial, and of the choice of settings. Default: 0.
-    data
-        Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache.
-    device
-        cpu, cuda, mps or auto.
-    workers
-        Trials at a time, each in a process with one thread. Default: the number of cores, here or in the cluster.
-    on
-        Where trials run: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
-        processes of this machine.
-    quiet
-        Show no progress, only the result.
     """
     check_alone("sweep")
-    options = Options(seed=seed or 0, data=data, device=device, workers=workers, on=on, quiet=quiet)
+    options = Options(seed=seed or 0, computing=computing)
     options.check(out, resume)
     for name, value in (("--trials", trials), ("--minutes", minutes)):
         if value is not None and not value > 0:
@@ -98,9 +80,9 @@ def sweep(
     if plan.criterion is Criterion.TEST:
         say("Warning: trials are judged on the test data, as the space says; the best score is no fair measurement.")
     go_on = options.go_on("sweep", folder)
-    engine = open_engine(on, place, workers or (None if on else cores()), record.trials)
+    engine = open_engine(computing.on, place, computing.at_once(), record.trials)
     try:
-        with stop_on_signal() as should_stop, Leaderboard(record, console(), quiet) as board:
+        with stop_on_signal() as should_stop, Leaderboard(record, console(), computing.quiet) as board:
             run_sweep(plan, record, folder, prepared.url, engine, board.on_change, should_stop, minutes)
     except (Stopped, KeyboardInterrupt) as stop:
         saved = "everything is saved" if isinstance(stop, Stopped) else "at once, finished trials are kept"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,12 +52,12 @@ def run(
 
     from mnemon.training.distributed import crew
 
-    with crew(options.device) as processes:
+    with crew(options.computing.device) as processes:
         if processes.leads:
             return _run(preset, out, resume, options, processes)
         with contextlib.redirect_stdout(io.StringIO()):  # the first one speaks for all
             try:
-                return _run(preset, out, resume, replace(options, quiet=True), processes)
+                return _run(preset, out, resume, options.silent(), processes)
             except UsageError:
                 return 2
 
@@ -90,13 +89,13 @@ def _run(preset: str | None, out: str | None, resume: Path | None, options: Opti
         config = resolve(load_preset(preset or DEFAULT), options.overrides)
         return *new_jobs(config, options.all_seeds, delivery.folder, place), delivery
 
-    if crew.size > 1 and (options.seeds > 1 or options.on):
+    if crew.size > 1 and (options.seeds > 1 or options.computing.on):
         raise UsageError("torchrun shares one run between processes: leave out --seeds and --on.")
     place = options.place()
     folder, jobs, delivery = crew.share(begin)
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")
-    if stopped(jobs, place, options.go_on("run", folder), options.workers, options.on, options.quiet, crew):
+    if stopped(jobs, place, options.go_on("run", folder), options.computing, crew):
         return 130
     if crew.leads:
         finish(folder, options)
@@ -156,7 +155,7 @@ def compare(
     if not jobs:
         say(f"The comparison in {folder} is finished; there is nothing to go on with.")
     try:
-        if stopped(jobs, place, options.go_on("compare", folder), options.workers, options.on, options.quiet):
+        if stopped(jobs, place, options.go_on("compare", folder), options.computing):
             return 130
     except StudyError as error:  # the other runs are finished
         keep_failures(folder, error.failures)
