@@ -90,6 +90,31 @@ def test_the_distance_is_0_where_the_statistics_are_those_measured():
     assert float(statistics.distance(flat, measured)) == pytest.approx((0.1**2 / 0.5 + 0.2**2) / 3)
 
 
+def test_deviations_of_means_count_in_standard_deviations_of_their_layer():
+    statistics = Target(Convolutional(), statistics=Statistics.GENERATED).statistics
+    centre = torch.cat([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 4.0, 7.0]).log()])
+    assert torch.equal(statistics.around(centre, torch.zeros(6)), centre)
+    moved = statistics.around(centre, torch.full((6,), 0.5)) - centre
+    torch.testing.assert_close(moved, torch.tensor([1.0, 1.0, 1.0, 0.5, 0.5, 0.5]))  # the mean variance is 4
+
+
+def test_an_idle_channel_has_a_share_of_the_variance_of_its_layer():
+    statistics = Target(Convolutional(), statistics=Statistics.GENERATED).statistics
+    flat = statistics.flat({"norm.running_mean": torch.zeros(3), "norm.running_var": torch.tensor([0.0, 1.0, 5.0])})
+    torch.testing.assert_close(flat[3:].exp(), torch.tensor([0.02, 1.0, 5.0]))
+    idle = statistics.flat({"norm.running_mean": torch.zeros(3), "norm.running_var": torch.zeros(3)})
+    torch.testing.assert_close(idle[3:].exp(), torch.full((3,), 1e-5))
+
+
+def test_only_the_first_task_moves_the_centre_of_generated_statistics(make, blobs):
+    learner = make(Statistics.GENERATED)
+    learn(learner, blobs, 0, 5)
+    centre = learner.memory.first_statistics.clone()
+    torch.testing.assert_close(centre, learner.memory.target.statistics.flat(learner.memory.measured[0]))
+    learn(learner, blobs, 1, 5)
+    assert torch.equal(learner.memory.first_statistics, centre)
+
+
 def test_generated_statistics_follow_those_measured_and_stay_when_more_tasks_come(make, blobs):
     learner = make(Statistics.GENERATED)
     memory = learner.memory

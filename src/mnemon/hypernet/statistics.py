@@ -9,6 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+IDLE = 0.01
+"""Share of the mean variance of a layer below which a channel counts as idle."""
+
 
 class Statistics(str, Enum):
     """What batch norm goes by when a task's network is asked."""
@@ -18,7 +21,8 @@ class Statistics(str, Enum):
     BATCH = "batch"
     """Those of the batch that is asked: nothing is kept, and an answer depends on the other inputs."""
     GENERATED = "generated"
-    """Means and variances that are generated with the weights, after those measured: nothing is kept."""
+    """Means and variances that are generated with the weights, as deviations from those of the first task: nothing is
+    kept for a task."""
 
 
 class Measured(NamedTuple):
@@ -64,14 +68,41 @@ class GeneratedStatistics:
             found[f"{layer.path}running_var"] = next(parts).exp()
         return found
 
+    def flat(self, measured: dict[str, Tensor]) -> Tensor:
+        """Return what was measured, by the names of the module's buffers, as such a stretch.
+
+        Variances below a share of their layer's mean are taken for that: of an idle channel there is little to know.
+        """
+        parts = []
+        for layer in self.layers:
+            variance = measured[f"{layer.path}running_var"]
+            least = (IDLE * variance.mean()).clamp(min=self.least)
+            parts += [measured[f"{layer.path}running_mean"], variance.maximum(least).log()]
+        return torch.cat(parts)
+
+    def around(self, centre: Tensor, deviations: Tensor) -> Tensor:
+        """Return the stretch that lies so far from another; means by as many standard deviations of their layer.
+
+        Statistics themselves are far larger than weights, and a hypernetwork whose chunks share their parameters
+        would have to bend all weights to reach them.
+        """
+        units = [log.exp().mean().sqrt().expand_as(log) for log in self._logs(centre)]
+        return centre + self._of_means(units) * deviations
+
     def distance(self, flat: Tensor, measured: dict[str, Tensor]) -> Tensor:
         r"""Return how far the stretch is from what was measured, averaged over the channels.
 
         $$\frac{1}{n} \sum_i \frac{(m_i - \mu_i)^2}{\sigma_i^2} + (s_i - \log \sigma_i^2)^2$$
         """
         with torch.no_grad():
-            variances = [measured[f"{layer.path}running_var"].clamp(min=self.least) for layer in self.layers]
-            means = [measured[f"{layer.path}running_mean"] for layer in self.layers]
-            wanted = torch.cat([part for m, v in zip(means, variances, strict=True) for part in (m, v.log())])
-            scale = torch.cat([part for v in variances for part in (v.rsqrt(), torch.ones_like(v))])
-        return (scale * (flat - wanted)).square().sum() / (self.size / 2)
+            wanted = self.flat(measured)
+            units = self._of_means([(log / 2).exp() for log in self._logs(wanted)])
+        return ((flat - wanted) / units).square().sum() / (self.size / 2)
+
+    def _logs(self, flat: Tensor) -> tuple[Tensor, ...]:
+        """Return the logarithms of variances, layer by layer."""
+        return flat.split([layer.width for layer in self.layers for _ in range(2)])[1::2]
+
+    def _of_means(self, units: list[Tensor]) -> Tensor:
+        """Return units, layer by layer, where means stand, and 1 where logarithms of variances do."""
+        return torch.cat([part for unit in units for part in (unit, torch.ones_like(unit))])

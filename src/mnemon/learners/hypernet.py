@@ -144,7 +144,7 @@ class HypernetLearner(AbstractLearner):
     def counts(self) -> Counts:
         memory, inference = self.memory, self.inference
         return Counts(
-            memory.hypernet.count() + inference.count(),
+            memory.hypernet.count() + memory.target.statistics.size + inference.count(),
             memory.numel_per_task + inference.numel_per_task,
             memory.target.n_weights,
             self.problem.n_tasks,

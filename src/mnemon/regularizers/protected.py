@@ -163,6 +163,9 @@ class Protected(Part):
         self.buffers_of = TaskBuffers(module, lambda name: name not in generated)
         self.measured = TaskBuffers(module, lambda name: name in generated)
         """What the present task's statistics are led to; of use only while it is learned."""
+        size = self.target.statistics.size
+        self.first_statistics = nn.Parameter(torch.zeros(size), requires_grad=False) if size else None
+        """Those of the first task, from which generated ones are deviations."""
         self._distance: Tensor | None = None
         self.snapshot: Snapshot | None = None
         self.importances = nn.ParameterList()
@@ -225,13 +228,18 @@ class Protected(Part):
         if weights is None:
             weights = self.hypernet.padded(self.embeddings[task_id])
         weights = self._started(task_id, weights)
-        buffers = self.buffers_of[task_id]
-        if not (training and self.target.statistics.size):
+        buffers, statistics = self.buffers_of[task_id], self.target.statistics
+        if self.first_statistics is None:
             return self.target(weights, *inputs, buffers=buffers, outputs=outputs)
+        before, deviations, after = weights.tensor_split((self.target.n_weights, self.target.size))
+        if not training:
+            whole = torch.cat([before, statistics.around(self.first_statistics, deviations), after])
+            return self.target(whole, *inputs, buffers=buffers, outputs=outputs)
         measured = self.measured[0]
         answers = self.target(weights, *inputs, buffers={**buffers, **measured}, outputs=outputs)
-        stretch = weights[self.target.n_weights : self.target.size]
-        self._distance = self.target.statistics.distance(stretch, measured)
+        if self.n_begun == 1:
+            self.first_statistics.copy_(statistics.flat(measured))
+        self._distance = statistics.distance(statistics.around(self.first_statistics, deviations), measured)
         return answers
 
     def _started(self, task_id: int, generated: Tensor) -> Tensor:
