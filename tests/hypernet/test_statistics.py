@@ -10,7 +10,7 @@ from torch import nn
 
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
-from mnemon.hypernet.statistics import Statistics
+from mnemon.hypernet.statistics import REACH, Statistics
 from mnemon.hypernet.target import Target
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.models import TargetConfig
@@ -94,7 +94,7 @@ def test_deviations_of_means_count_in_standard_deviations_of_their_layer():
     statistics = Target(Convolutional(), statistics=Statistics.GENERATED).statistics
     centre = torch.cat([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 4.0, 7.0]).log()])
     assert torch.equal(statistics.around(centre, torch.zeros(6)), centre)
-    moved = statistics.around(centre, torch.full((6,), 0.5)) - centre
+    moved = statistics.around(centre, torch.full((6,), 0.5 / REACH)) - centre
     torch.testing.assert_close(moved, torch.tensor([1.0, 1.0, 1.0, 0.5, 0.5, 0.5]))  # the mean variance is 4
 
 
