@@ -201,21 +201,35 @@ finally:
 """
 
 
+BARE = """
+import cyclopts
+app = cyclopts.App(name="bare")
+@app.command
+def look():
+    "Look."
+app(["look", "--help"])
+"""
+
+
+def processor_time(code):
+    """Return the standard output of a Python process and the seconds of processor time that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return outcome.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"]])
 def test_commands_that_only_look_answer_at_once_and_without_torch(words, finished):
     words = [str(finished) if word == "RUN" else word for word in words]
-    times = []
+    ours, bare = [], []
     for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-c", IMPORTED.format(words=words)]
-        outcome = subprocess.run(command, capture_output=True, text=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert outcome.stdout.splitlines()[-1] == "IMPORTED"
-        # The processor's time: a machine that is busy with other things must not fail the test.
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        if times[-1] < 0.5:
-            break
-    assert min(times) < 0.5
+        output, seconds = processor_time(IMPORTED.format(words=words))
+        assert output.splitlines()[-1] == "IMPORTED"
+        ours.append(seconds)
+        # What the command-line library takes for the help of an empty command: a slow machine is slow for both.
+        bare.append(processor_time(BARE)[1])
+    assert min(ours) < 2 * min(bare)
 
 
 def test_the_installed_command_and_the_module_are_the_same():

@@ -40,6 +40,7 @@ def all_presets() -> list[Preset]:
     return [_read(path) for path in _files().values()]
 
 
+@functools.cache  # they come with the package and stay what they are
 def _files() -> dict[str, Path]:
     return {name: FOLDER / f"{name}.toml" for name in sorted(path.stem for path in FOLDER.glob("*.toml"))}
 
