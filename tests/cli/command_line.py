@@ -78,13 +78,13 @@ def _command(words: list[str], output: Path, largest_file: int | None) -> None:
     main(words)
 
 
-def ended(process: subprocess.Popen, seconds: float = 60) -> Outcome:
+def ended(process: subprocess.Popen, seconds: float = 180) -> Outcome:
     """Wait for the end of a process."""
     out, err = process.communicate(timeout=seconds)
     return Outcome(process.returncode, out, err)
 
 
-def wait_until(condition: Callable[[], bool], exit_code: Callable[[], int | None], seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], exit_code: Callable[[], int | None], seconds: float = 180) -> None:
     """Wait for something that a running process does."""
     limit = time.monotonic() + seconds
     while not condition():
