@@ -39,10 +39,15 @@ def shown(record: RunRecord) -> str:
 
 def test_a_mechanism_that_never_acted_is_in_the_record_and_in_the_table(tmp_path):
     record = execute(config("online-ewc", "strength=0"), 0, new_folder(tmp_path / "run"), PLACE)
-    assert record.alarms == [IDLE]
+    assert record.alarms[0] == IDLE
     kept = RunRecord.read(tmp_path / "run")
-    assert kept.alarms == [IDLE]
+    assert kept.alarms == record.alarms
     assert f"alarm        {IDLE}" in shown(kept)
+
+
+def test_a_task_that_was_not_learned_is_in_the_record(tmp_path):
+    record = execute(config("finetuned-target", "lr=1e-9"), 0, new_folder(tmp_path / "run"), PLACE)
+    assert record.alarms[0].startswith("Task 1 ('0,1') was not learned: 50.56 right after it;")
 
 
 def test_a_run_that_was_stopped_remembers_what_acted_before(tmp_path):
@@ -51,7 +56,7 @@ def test_a_run_that_was_stopped_remembers_what_acted_before(tmp_path):
     with pytest.raises(Stopped):
         execute(config("online-ewc"), 0, folder, PLACE, should_stop=lambda: next(calls) >= 6)
     assert not RunRecord.read(folder).finished
-    assert execute(config("online-ewc"), 0, folder, PLACE).alarms == []
+    assert IDLE not in execute(config("online-ewc"), 0, folder, PLACE).alarms
     assert RunRecord.read(folder).finished
 
 

@@ -1,13 +1,15 @@
-"""A mechanism that never acted is said at the end of a run, and one that did is not."""
+"""What is said at the end of a run: a mechanism that never acted, a task that was not learned; and nothing else."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from mnemon.benchmarks.toy_regression import toy_regression
 from mnemon.learners import LEARNERS
-from mnemon.training.trainer import Progress, Trainer, alarms
+from mnemon.training.trainer import Progress, Trainer, idle_mechanisms, unlearned_tasks
 
 
 def never(what: str, term: str) -> str:
@@ -25,34 +27,34 @@ IDLE = {
 
 
 @pytest.mark.parametrize("method", LEARNERS)
-def test_an_ordinary_run_raises_no_alarm(method, make_trainer):
+def test_in_an_ordinary_run_all_mechanisms_act(method, make_trainer):
     trainer = make_trainer(method=method)
-    assert alarms(trainer.learner, trainer.run()) == []
+    assert idle_mechanisms(trainer.learner, trainer.run()) == []
 
 
 @pytest.mark.parametrize("method", IDLE)
 def test_a_mechanism_that_is_switched_off_is_named(method, make_trainer):
     word, message = IDLE[method]
     trainer = make_trainer(word, method=method)
-    assert alarms(trainer.learner, trainer.run()) == [message]
+    assert idle_mechanisms(trainer.learner, trainer.run()) == [message]
 
 
 def test_gates_that_use_no_unit_hold_nothing(make_trainer):
     trainer = make_trainer(method="hat")
     trainer.learner.finish_learning = lambda examples: None  # nothing is ever counted as used
-    assert alarms(trainer.learner, trainer.run()) == [never("The hold on weights of used units", "held")]
+    assert idle_mechanisms(trainer.learner, trainer.run()) == [never("The hold on weights of used units", "held")]
 
 
 def test_replay_that_was_never_drawn_is_named(make_trainer):
     learner = make_trainer("scenario=cl3", method="replay").learner
-    assert alarms(learner, Progress(task_id=3, peaks={"task_loss": 1.0, "replay_penalty": 0.1})) == [
+    assert idle_mechanisms(learner, Progress(task_id=3, peaks={"task_loss": 1.0, "replay_penalty": 0.1})) == [
         never("The loss on replayed inputs", "replay_loss")
     ]
 
 
 def test_all_idle_mechanisms_are_named(make_trainer):
     learner = make_trainer(method="hypernet-tir").learner
-    assert alarms(learner, Progress(task_id=3, peaks={"task_loss": 1.0})) == [
+    assert idle_mechanisms(learner, Progress(task_id=3, peaks={"task_loss": 1.0})) == [
         never("The penalty on changes of generated weights", "penalty"),
         never("The loss of the classifier of tasks", "inference_loss"),
         never("The penalty on changes of what is replayed", "replay_penalty"),
@@ -62,7 +64,7 @@ def test_all_idle_mechanisms_are_named(make_trainer):
 @pytest.mark.parametrize("method", IDLE)
 def test_of_a_single_task_nothing_has_to_be_kept(method, make_trainer):
     learner = make_trainer(IDLE[method][0], method=method).learner
-    assert alarms(learner, Progress(task_id=1)) == []
+    assert idle_mechanisms(learner, Progress(task_id=1)) == []
 
 
 @pytest.mark.parametrize("model", ["vae", "gan", "plain-vae", "real", "present"])
@@ -71,7 +73,7 @@ def test_of_two_tasks_a_replay_model_learns_one_and_has_none_before_it_to_keep(m
     stream = replace(three.stream, tasks=three.stream.tasks[:2])
     problem = replace(three.learner.problem, n_tasks=2)
     trainer = Trainer(LEARNERS["replay"](three.learner.config, problem), stream, three.config, 0)
-    assert alarms(trainer.learner, trainer.run()) == []
+    assert idle_mechanisms(trainer.learner, trainer.run()) == []
 
 
 def test_only_the_largest_size_from_the_second_task_on_counts():
@@ -82,3 +84,20 @@ def test_only_the_largest_size_from_the_second_task_on_counts():
     for value in (0.5, -2.0, 1.0):
         progress.see({"penalty": value, "held": 0.0})
     assert progress.peaks == {"penalty": 2.0, "held": 0.0}
+
+
+# Tasks that were not learned
+
+
+def test_a_task_with_one_answer_to_everything_is_named_and_one_that_was_forgotten_is_not(stream):
+    share = 100 * stream.tasks[1].test.targets.bincount().max().item() / len(stream.tasks[1].test)
+    nan = math.nan
+    progress = Progress(task_id=3, matrix=[[90.0, nan, nan], [90.0, share, nan], [20.0, 20.0, share + 10]])
+    assert unlearned_tasks(stream, progress) == [
+        f"Task 2 ('sign -1.0') was not learned: {share:.2f} right after it; its most frequent class as the answer to "
+        f"everything scores {share:.2f}. Try a smaller optimizer.lr, or more steps."
+    ]
+
+
+def test_numbers_to_predict_have_no_most_frequent_one():
+    assert unlearned_tasks(toy_regression(0), Progress(task_id=1, matrix=[[0.1, math.nan, math.nan]])) == []

@@ -33,7 +33,7 @@ from mnemon.results.record import RECORD, RunRecord
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.distributed import ALONE, Crew
-from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher, alarms
+from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher, idle_mechanisms, unlearned_tasks
 
 REGISTRIES: dict[str, dict[str, Any]] = {
     "benchmark": dict(BENCHMARKS),
@@ -182,7 +182,7 @@ class _Recorder(Watcher):
         if progress.task_id and not progress.step:
             predicting.keep(self.learner, self.stream, self.folder, progress.task_id - 1)
         if r.finished:
-            r.alarms = alarms(self.learner, progress)
+            r.alarms = [*idle_mechanisms(self.learner, progress), *unlearned_tasks(self.stream, progress)]
             r.drift = sampling.keep_at_the_end(self.learner, self.folder)
         r.write(self.folder)
 

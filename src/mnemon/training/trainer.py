@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import TaskStream
+from mnemon.benchmarks.task import Kind, TaskStream
 from mnemon.config import differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners.base import AbstractLearner
@@ -292,7 +292,7 @@ class Trainer:
         self.progress = Progress(losses=losses, steps=self.progress.steps, **fields)
 
 
-def alarms(learner: AbstractLearner, progress: Progress) -> list[str]:
+def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
     """Say which mechanisms of a method never acted: it may be fine-tuning under another name."""
     if progress.task_id < 2:
         return []
@@ -302,6 +302,21 @@ def alarms(learner: AbstractLearner, progress: Progress) -> list[str]:
         for term, what in mechanisms.items()
         if not progress.peaks.get(term)
     ]
+
+
+def unlearned_tasks(stream: TaskStream, progress: Progress) -> list[str]:
+    """Say which tasks a network gave one and the same answer to: what is not learned cannot be forgotten either."""
+    if stream.kind is not Kind.CLASSIFICATION:
+        return []
+    found = []
+    for i, (task, row) in enumerate(zip(stream.tasks, progress.matrix, strict=False)):
+        commonest = 100 * task.test.targets.bincount().max().item() / len(task.test)
+        if row[i] <= commonest + 1e-6:
+            found.append(
+                f"Task {i + 1} ('{task.name}') was not learned: {row[i]:.2f} right after it; its most frequent class "
+                f"as the answer to everything scores {commonest:.2f}. Try a smaller optimizer.lr, or more steps."
+            )
+    return found
 
 
 def _check_fit(learner: AbstractLearner, stream: TaskStream, config: TrainingConfig) -> None:
