@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -119,6 +120,32 @@ def test_a_report_is_written_from_what_was_run(mnemon):
     assert "Not run: beta 0.0005 HNET, beta 0.01 HNET, beta 1 HNET." in text
 
 
+def test_a_report_can_be_written_again_from_the_records_that_were_kept(mnemon):
+    mnemon("reproduce", "fig-regression", *SMOKE)
+    words = ("reproduce", "fig-regression", "--budget", "smoke", "--report", "it.md")
+    mnemon(*words, "--keep", "records")
+    assert set(contents(Path("records"))) == {
+        f"{name}/seed-0/{file}"
+        for name in ("toy-finetuned-hypernet@smoke", "toy@smoke", "toy@smoke+method=joint")
+        for file in ("config.toml", "record.json")
+    }
+    first = Path("it.md").read_text()
+    shutil.rmtree("runs")
+    mnemon(*words, "--also", "records")
+    assert Path("it.md").read_text() == first
+
+
+def test_only_the_cells_that_fit_are_run(mnemon):
+    outcome = mnemon("reproduce", "fig-regression", "fig-embedding-2d", "--only", "[ac] *", *SMOKE)
+    assert (
+        "fig-regression: 2 runs per seed, about 2 s on one core\nBudget smoke: 0 runs are there, 2 are "
+        in outcome.out
+    )
+    assert sorted(path.name for path in Path("runs/reproduce/runs").iterdir()) == [
+        "toy-finetuned-hypernet@smoke", "toy@smoke",
+    ]  # fmt: skip
+
+
 def test_the_list_has_every_recipe_with_its_costs(mnemon):
     outcome = mnemon("reproduce", "--list")
     lines = outcome.out.splitlines()
@@ -155,6 +182,13 @@ def test_a_recipe_that_a_budget_leaves_out_says_so(mnemon):
             ["table-1", "--report", "it.md"],
             "There is no finished run of these recipes here: run them first, or name ",
         ),
+        (["table-1", "--keep", "records"], "--keep goes with --report: it keeps the records that the report is "),
+        (
+            ["fig-regression", "fig-embedding-2d", "--only", "X*", "--only", "Y"],
+            "No cell of fig-regression, fig-embedding-2d fits 'X*' or 'Y'. Their names are a hypernetwork, b all "
+            "tasks at once, c fine-tuning, S-CL1 HNET, 2-D embeddings.",
+        ),
+        (["table-1", "--only", "X*"], "No cell of table-1 fits 'X*'. Their names are P10-CL1 EWC, P10-CL1 SI, "),
         (["table-1", "--device", "abacus"], "Unknown device 'abacus'. Choose one of: "),
     ],
 )

@@ -80,6 +80,27 @@ def test_the_loss_on_replayed_inputs_equals_a_slow_twin(scenario, temperature, l
     assert learner.train_step(batch)["replay_loss"].item() == pytest.approx(wanted, rel=1e-10)
 
 
+def test_new_outputs_may_be_held_where_a_logit_of_0_would_have_them(learn, picture_batch):
+    learner = learn(CL3, new_outputs="zero")
+    batch = picture_batch(2, 2)
+    replayed = torch.cat([past.inputs[:8] for past in batch.past])
+    with torch.no_grad():
+        new, old = learner.network(replayed), learner.before(replayed)
+    old[:, 4:] = 0.0
+    seen = list(range(6))
+    each = [distillation(a, b, seen, seen) for a, b in zip(new.tolist(), old.tolist(), strict=True)]
+    assert learner.train_step(batch)["replay_loss"].item() == pytest.approx(sum(each) / len(each), rel=1e-10)
+
+
+@pytest.mark.parametrize("scenario", [CL1, CL2])
+def test_where_no_outputs_are_new_nothing_is_asked_of_them(scenario, learn):
+    learner = learn(scenario, new_outputs="zero")
+    new, old = torch.randn(2, 4, learner.problem.outputs.total)
+    tasks = [0, 1, 1, 0]
+    loss = learner._replay_loss(new, old, torch.tensor(tasks)).item()
+    assert loss == pytest.approx(twin(scenario, new, old, tasks), rel=1e-10)
+
+
 def test_the_paper_takes_a_temperature_of_2_and_halves():
     config = ReplayLearner.Config()
     assert (config.temperature, config.shares) == (2.0, Shares.HALF)

@@ -81,7 +81,7 @@ def test_a_record_is_read_without_torch(make_record, tmp_path):
     assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == ["87.5", "False"]
 
 
-@pytest.mark.parametrize("name", ["record.json", "config.toml", "losses.jsonl"])
+@pytest.mark.parametrize("name", ["record.json", "config.toml"])
 def test_a_missing_file_is_named(make_record, tmp_path, name):
     make_record().write(tmp_path)
     (tmp_path / name).unlink()

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from mnemon.cli.app import console, say
 from mnemon.cli.options import HERE, Computing, at_least_one, cores, given
 from mnemon.cli.running import stopped
-from mnemon.errors import choose
+from mnemon.errors import UsageError, choose
 
 if TYPE_CHECKING:
     from mnemon.experiments.reproduce.recipe import Recipe
@@ -27,6 +27,8 @@ OUT = Path("runs/reproduce")
 class Reproduction:
     """What can be told of a reproduction."""
 
+    only: Annotated[list[str] | None, Parameter(consume_multiple=False, negative="")] = None
+    """Only the cells whose name fits: "S-CL3 HNET+R", say, or a pattern such as "S-*"; as often as you like."""
     budget: str | None = None
     """paper (its own protocol), short (about an hour on two cores for each; the default) or smoke (about a minute for
     each, on the embedded digits)."""
@@ -46,6 +48,7 @@ class Reproduction:
     def command(self, names: tuple[str, ...]) -> str:
         """Return what to type to go on."""
         words = given(
+            *(("--only", pattern, None) for pattern in self.only or ()),
             ("--budget", self.budget, None),
             ("--seeds", self.seeds, None),
             ("--out", self.out, OUT),
@@ -62,6 +65,7 @@ def reproduce(
     *name: Annotated[str, Parameter(name="NAME")],
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     report: Path | None = None,
+    keep: Path | None = None,
     options: Reproduction = AS_USUAL,
 ) -> int:
     """Run tables and figures of the paper again, and show what came out beside what was published.
@@ -77,12 +81,17 @@ def reproduce(
         Show the names, what each is and what it costs at each budget; run nothing.
     report
         Write the verdicts of what was run so far into this Markdown file; run nothing.
+    keep
+        With --report: write the records of the runs that it is made from, without weights, into this folder; with
+        --also FOLDER the report can then be written again when the runs are gone.
     """
     options.check()
+    if keep is not None and report is None:
+        raise UsageError("--keep goes with --report: it keeps the records that the report is made from.")
 
     from mnemon.experiments.reproduce.recipe import BUDGETS, SHORT, chosen
 
-    recipes = chosen(name)
+    recipes = chosen(name, options.only or ())
     if options.budget is not None:
         choose("budget", options.budget, BUDGETS)
     if list_:
@@ -97,7 +106,7 @@ def reproduce(
     if report is not None:
         from mnemon.experiments.reproduce import document
 
-        say(f"{document.write(report, recipes, shelf, options.budget)}. Written: {report}")
+        say(f"{document.write(report, recipes, shelf, options.budget, keep)}. Written: {report}")
         return 0
     return _reproduce(recipes, options.budget or SHORT, shelf, options, options.command(name))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemon.benchmarks.scenario import Range, Scenario
@@ -35,6 +36,15 @@ class Shares(str, Enum):
     """As much as each earlier task: 1/t of the loss in task t, as deep generative replay has it."""
 
 
+class NewOutputs(str, Enum):
+    """What the network should say of outputs that came after a replayed input's task (cl3)."""
+
+    NOTHING = "nothing"
+    """That they have no share."""
+    ZERO = "zero"
+    """What it would say if their logit were 0 beside those of the earlier network, as in the published code."""
+
+
 class ReplayLearner(AbstractOneNetworkLearner):
     """One network for all tasks, on real data of the present and replayed data of earlier ones."""
 
@@ -46,6 +56,8 @@ class ReplayLearner(AbstractOneNetworkLearner):
         """Temperature of the soft targets."""
         shares: Shares = Shares.HALF
         """How much the present task counts in the loss: half, or even (as much as each earlier task)."""
+        new_outputs: NewOutputs = NewOutputs.NOTHING
+        """The soft targets of outputs that an earlier network did not have (cl3): nothing, or zero (a logit of 0)."""
         replay: ReplayConfig = field(default_factory=ReplayConfig)
         """Where inputs of earlier tasks come from."""
 
@@ -109,11 +121,13 @@ class ReplayLearner(AbstractOneNetworkLearner):
         return self._distill(outputs.gather(1, first), wanted.gather(1, first), whole, whole)
 
     def _distill(self, outputs: Tensor, wanted: Tensor, among: Range, known: Range) -> Tensor:
-        """Return the cross entropy to the old answers among the known outputs; new ones should have no share."""
+        """Return the cross entropy to the old answers among the known outputs; see `NewOutputs` for the others."""
         t = self.config.temperature
-        old = (wanted[:, slice(*known)] / t).softmax(1)
-        log_p = (outputs[:, slice(*among)] / t).log_softmax(1)[:, : old.shape[1]]
-        return -(t**2) * (old * log_p).sum(1).mean()
+        log_p = (outputs[:, slice(*among)] / t).log_softmax(1)
+        old = wanted[:, slice(*known)] / t
+        if self.config.new_outputs is NewOutputs.ZERO:
+            old = F.pad(old, (0, log_p.shape[1] - old.shape[1]))
+        return -(t**2) * (old.softmax(1) * log_p[:, : old.shape[1]]).sum(1).mean()
 
     def start_learning(self) -> None:
         self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}

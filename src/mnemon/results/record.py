@@ -2,7 +2,7 @@
 
 config.toml     every setting, resolved
 record.json     versions, seed, counts, accuracy matrix, metrics, times
-losses.jsonl    the loss terms, one line every so many steps
+losses.jsonl    the loss terms, one line every so many steps; missing where there are none
 samples/        what the replay model draws, if there is one (see samples.py)
 """
 
@@ -63,7 +63,8 @@ class RunRecord:
         facts["metrics"] = {name: metric.value for name, metric in metrics.items()}
         facts["missing"] = {name: metric.reason for name, metric in metrics.items() if metric.reason}
         write_text(folder / CONFIG, toml.dumps(config))
-        write_text(folder / LOSSES, "".join(json.dumps(_without_nan(line)) + "\n" for line in losses))
+        if losses:
+            write_text(folder / LOSSES, "".join(json.dumps(_without_nan(line)) + "\n" for line in losses))
         write_text(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
 
     @classmethod
@@ -72,7 +73,8 @@ class RunRecord:
         try:
             facts = json.loads((folder / RECORD).read_text(encoding="utf-8"))
             config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"))
-            losses = [json.loads(line) for line in (folder / LOSSES).read_text(encoding="utf-8").splitlines()]
+            lines = (folder / LOSSES).read_text(encoding="utf-8").splitlines() if (folder / LOSSES).exists() else []
+            losses = [json.loads(line) for line in lines]
         except FileNotFoundError as error:
             raise UsageError(f"{folder} is not a run folder: {Path(error.filename).name} is missing.") from error
         except (ValueError, OSError) as error:
@@ -121,6 +123,14 @@ def _natural(path: Path) -> tuple[object, ...]:
         int(digits) if digits.isdigit() else -1,
         path.name,
     )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"Could not make the folder {folder}: {error}.") from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -7,24 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mnemon.errors import UsageError
-from mnemon.experiments.reproduce.plan import Wanted, lines, wanted
-from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, Recipe
+from mnemon.experiments.reproduce.plan import Wanted, folder_name, lines, wanted
+from mnemon.experiments.reproduce.recipe import BUDGETS, MOST_NAMES, PAPER, SHORT, Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
 from mnemon.experiments.reproduce.tables import cells_of, count, notes
 from mnemon.experiments.reproduce.verdict import Line
 from mnemon.results.record import RunRecord, write_text
 
-MOST_NAMES = 12
-"""Cells that were not run, named; of more, the number."""
 
-
-def write(path: Path, recipes: Sequence[Recipe], shelf: Shelf, budget: str | None) -> str:
-    """Write the document; return how many lines have which verdict.
+def write(
+    path: Path, recipes: Sequence[Recipe], shelf: Shelf, budget: str | None = None, keep: Path | None = None
+) -> str:
+    """Write the document, and the records of its runs to a folder; return how many lines have which verdict.
 
     A cell shows its runs at the paper's budget or, if there are none, at the short one, unless a budget is named.
     """
     found = {recipe.name: _cells(recipe, shelf, budget) for recipe in recipes}
-    used = {one.key for cells in found.values() for one in cells if one.key in shelf.finished}
+    used = {
+        one.key: folder_name(one.variant) for cells in found.values() for one in cells if one.key in shelf.finished
+    }
     records = [record for key in sorted(used) for record in shelf.records(key)]
     if not records:
         raise UsageError(
@@ -35,6 +36,8 @@ def write(path: Path, recipes: Sequence[Recipe], shelf: Shelf, budget: str | Non
     parts = [_opening(records, there)]
     parts += [_section(recipe, found[recipe.name], all_lines[recipe.name]) for recipe in recipes]
     write_text(path, "\n".join(parts))
+    if keep is not None:
+        shelf.keep(used, keep)
     return count(there)
 
 

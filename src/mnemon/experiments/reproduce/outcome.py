@@ -9,14 +9,13 @@ from pathlib import Path
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from mnemon.errors import UsageError
 from mnemon.experiments.reproduce import figures
 from mnemon.experiments.reproduce.plan import Wanted, lines
 from mnemon.experiments.reproduce.recipe import Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
 from mnemon.experiments.reproduce.tables import count, csv_of, shown
 from mnemon.experiments.run import Place
-from mnemon.results.record import write_text
+from mnemon.results.record import make_folder, write_text
 
 TABLE, NUMBERS = "table.txt", "cells.csv"
 
@@ -34,20 +33,13 @@ def write(
         found = [line for one in own for line in lines(one, shelf)]
         everything += found
         outcome = figures.Outcome(recipe, own, found, shelf, out, place)
-        _make(outcome.folder)
+        make_folder(outcome.folder)
         write_text(outcome.folder / NUMBERS, csv_of(found))
         tables.append(shown(recipe, found))
         write_text(outcome.folder / TABLE, _as_text(tables[-1]))
         remarks.append(figures.write(outcome))
     tables.append(Text(f"\nIn all: {count(everything)}."))
     return Group(*tables), [remark for remark in dict.fromkeys(remarks) if remark]
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"Could not make the folder {folder}: {error}.") from error
 
 
 def _as_text(table: RenderableType) -> str:

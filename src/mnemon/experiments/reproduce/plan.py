@@ -16,7 +16,7 @@ from mnemon.experiments.reproduce.shelf import Shelf, key_of, substance
 from mnemon.experiments.reproduce.verdict import NOT_COMPARABLE, WAITING, Line, judge
 from mnemon.experiments.run import Place, RunConfig, begin, from_record, resolve
 from mnemon.experiments.study import Job
-from mnemon.results.record import RECORD, RunRecord
+from mnemon.results.record import RECORD, RunRecord, make_folder
 
 RUNS = "runs"
 
@@ -128,10 +128,7 @@ def prepare(jobs: Sequence[Job], place: Place) -> None:
             begin(job.config, job.seed, place)
             checked.add(kind)
     for job in jobs:
-        try:
-            job.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"Could not make the folder {job.folder}: {error}.") from error
+        make_folder(job.folder)
 
 
 # What came out

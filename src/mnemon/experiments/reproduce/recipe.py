@@ -9,9 +9,10 @@ the paper gives another one for the same run.
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ BUDGETS = {
     SMOKE: "about a minute for each, on the embedded digits",
 }
 _LEFT_OUT = "left out"
+MOST_NAMES = 12
+"""Cells that are named in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -155,9 +158,23 @@ def _load(path: Path) -> Recipe:
     return Recipe(path.stem, table["about"], table["where"], figure, against, seeds, tuple(cells))
 
 
-def chosen(wanted: Sequence[str]) -> list[Recipe]:
-    """Return the recipes of these names; all without a name."""
-    return [load(name) for name in dict.fromkeys(wanted or names())]
+def chosen(wanted: Sequence[str], only: Sequence[str] = ()) -> list[Recipe]:
+    """Return the recipes of these names, all without a name; of their cells only those that fit a pattern."""
+    recipes = [load(name) for name in dict.fromkeys(wanted or names())]
+    if not only:
+        return recipes
+    found = [replace(r, cells=tuple(cell for cell in r.cells if _fits(cell, only))) for r in recipes]
+    if not any(recipe.cells for recipe in found):
+        known = list(dict.fromkeys(cell.name for recipe in recipes for cell in recipe.cells))
+        raise UsageError(
+            f"No cell of {', '.join(recipe.name for recipe in recipes)} fits {' or '.join(map(repr, only))}. "
+            f"Their names are {', '.join(known[:MOST_NAMES])}{' and so on' if len(known) > MOST_NAMES else ''}."
+        )
+    return [recipe for recipe in found if recipe.cells]
+
+
+def _fits(cell: Cell, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(cell.name, pattern) for pattern in patterns)
 
 
 def published(text: str, metric: str) -> Published | None:

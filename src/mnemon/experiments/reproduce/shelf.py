@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mnemon.errors import UsageError
 from mnemon.experiments.run import RunConfig, from_record
-from mnemon.results.record import RECORD, RunRecord, find_runs
+from mnemon.results.record import RECORD, RunRecord, find_runs, make_folder
 
 _NO_MATTER = {"training": ("log_every", "checkpoint_seconds", "matrix")}
 """Settings that change what is written down, but not what is learned, nor the metrics of a recipe."""
@@ -57,6 +57,14 @@ class Shelf:
         """Return the finished run of the first seed with these settings."""
         found = self.finished.get(key, {})
         return found[min(found)] if found else None
+
+    def keep(self, names: Mapping[str, str], folder: Path) -> None:
+        """Write the records of finished runs, without weights and loss curves, to NAME/seed-N below a folder."""
+        for key, name in names.items():
+            for seed, found in self.finished[key].items():
+                home = folder / name / f"seed-{seed}"
+                make_folder(home)
+                replace(found.record, losses=[]).write(home)
 
 
 def look(own: Path, also: Iterable[Path] = ()) -> Shelf:
