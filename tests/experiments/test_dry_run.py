@@ -20,7 +20,7 @@ def test_every_method_can_be_estimated(name):
     words = [f"method={name}", f"scenario={scenario}", "target.hidden=[8]", "batch_size=8", *tiny.words_of(name)]
     found = estimate(resolve(load_preset("split-digits"), words), 0, PLACE)
     assert found.steps == (300,) * 5
-    assert min(found.first_step, found.last_step, found.test) > 0
+    assert min(*found.step.values(), found.test) > 0
     assert found.memory > 2**20
 
 
@@ -34,9 +34,16 @@ def test_an_estimate_has_the_counts_and_the_tests_of_the_run():
     assert found.n_tested == sum(sum(sizes[: i + 1]) for i in range(5))
 
 
-def test_time_grows_evenly_from_the_first_task_to_the_last():
-    found = Estimate(Counts(1, 1, 1, 3), (10, 10, 20), 1, 1.0, 3.0, 0.0, 0, 0, "cpu", "of one core")
-    assert found.training == 10 * 1 + 10 * 2 + 20 * 3
+def test_time_grows_evenly_between_the_tasks_in_which_it_was_taken():
+    times = {0: 1.0, 1: 5.0, 3: 9.0, 4: 2.0}
+    found = Estimate(Counts(1, 1, 1, 5), (10, 10, 20, 1, 1), 1, times, 0.0, 0, 0, "cpu", "of one core")
+    assert found.training == 10 * 1 + 10 * 5 + 20 * 7 + 9 + 2
+
+
+@pytest.mark.parametrize(("n_tasks", "timed"), [(1, [0]), (2, [0, 1]), (5, [0, 1, 3, 4])])
+def test_steps_are_timed_in_tasks_that_differ_in_what_is_to_do(n_tasks, timed):
+    config = resolve(load_preset("split-digits"), [f"n_tasks={n_tasks}", "target.hidden=[8]", "batch_size=8"])
+    assert list(estimate(config, 0, PLACE).step) == timed
 
 
 @pytest.mark.parametrize(

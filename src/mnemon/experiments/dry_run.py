@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from mnemon.benchmarks.scenario import Scenario
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 TIMED = 3
-"""Steps that are timed, in the first task and in the last, after one that is not."""
+"""Steps that are timed, in each of some tasks, after one that is not."""
 ASKED = 250
 """Test inputs that are asked, for the time of a test."""
 
@@ -35,10 +36,8 @@ class Estimate:
     steps: tuple[int, ...]
     """Of each task."""
     batch_size: int
-    first_step: float
-    """Seconds of a step in the first task."""
-    last_step: float
-    """Seconds of a step in the last task."""
+    step: Mapping[int, float]
+    """Seconds of a step, by the tasks in which some were timed."""
     test: float
     """Seconds of all tests."""
     n_tested: int
@@ -51,14 +50,13 @@ class Estimate:
 
     @property
     def training(self) -> float:
-        """Seconds of all steps, if their time grows evenly from the first task to the last."""
-        last = max(1, len(self.steps) - 1)
-        grown = (self.last_step - self.first_step) / last
-        return sum(n * (self.first_step + grown * task_id) for task_id, n in enumerate(self.steps))
+        """Seconds of all steps, if their time grows evenly between the tasks in which it was taken."""
+        each = np.interp(range(len(self.steps)), list(self.step), list(self.step.values()))
+        return float(np.dot(each, self.steps))
 
 
 def estimate(config: RunConfig, seed: int, place: Place) -> Estimate:
-    """Build everything, take a few steps in the first task and in the last, and ask a few questions."""
+    """Build everything, take a few steps in some tasks, and ask a few questions."""
     torch.set_num_threads(place.threads)
     device = pick_device(place.device)
     # On one core the time of the processor, which does not grow when others use it, too.
@@ -67,19 +65,21 @@ def estimate(config: RunConfig, seed: int, place: Place) -> Estimate:
     stream = build_stream(config, seed, place).to(device)
     learner = build_learner(config, stream, seed).to(device)
     steps = tuple(config.training.steps_for(len(task.train)) for task in stream.tasks)
-    learner.begin_task(0)
-    first = _step_seconds(learner, stream, config, seed, steps, clock)
-    for task_id in range(1, len(stream)):
-        learner.end_task(_few(stream.tasks[task_id - 1].train))
+    # The first task has nothing to keep, and the last nothing that a replay model would have to learn.
+    timed = {0, 1, len(stream) - 2, len(stream) - 1}
+    step = {}
+    for task_id in range(len(stream)):
         learner.begin_task(task_id)
-    last = _step_seconds(learner, stream, config, seed, steps, clock) if len(stream) > 1 else first
+        if task_id in timed:
+            step[task_id] = _step_seconds(learner, stream, config, seed, steps, clock)
+        if task_id < len(stream) - 1:
+            learner.end_task(_few(stream.tasks[task_id].train))
     n_tested = _n_tested(learner, stream, config)
     return Estimate(
         learner.counts(),
         steps,
         config.training.batch_size,
-        first,
-        last,
+        step,
         n_tested * _answer_seconds(learner, stream, clock),
         n_tested,
         _memory(device),
@@ -154,10 +154,7 @@ def shown(found: Estimate, name: str) -> Table:
         ("learned for all tasks", f"{c.learned:,} parameters"),
         ("kept for each task", f"{c.per_task:,} numbers, {c.bytes_per_task:,} bytes"),
         ("compression", f"{c.compression:.3f} of one target network, after all tasks"),
-        (
-            "a step",
-            f"{1000 * found.first_step:.1f} ms in the first task, {1000 * found.last_step:.1f} ms in the last",
-        ),
+        ("a step", ", ".join(f"{1000 * s:.1f} ms in task {task_id + 1}" for task_id, s in found.step.items())),
         ("estimated time", f"{in_words(found.training)} of training, {in_words(found.test)} of tests, {found.clock}"),
         ("memory so far", f"{found.memory / 2**20:,.0f} MB at most, on {found.device}"),
     ):
