@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mnemon.experiments.reproduce import document
+from mnemon.experiments.reproduce.recipe import chosen
+from mnemon.experiments.reproduce.shelf import look
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
@@ -24,6 +28,14 @@ def test_links_lead_to_files(path):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_nothing_is_left_to_fill_in(path):
     assert "@@" not in path.read_text(encoding="utf-8")
+
+
+def test_the_reproduction_is_what_the_kept_records_say(tmp_path):
+    records = ROOT / "docs" / "results" / "records"
+    document.write(tmp_path / "it.md", chosen(()), look(tmp_path / "nothing", [records]))
+    assert (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8") == (tmp_path / "it.md").read_text(
+        encoding="utf-8"
+    ), "write it again: mnemon reproduce --report docs/reproduction.md --also docs/results/records"
 
 
 def blocks(path: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,8 +57,8 @@ def _opening(records: Sequence[RunRecord], everything: Sequence[Line]) -> str:
     budgets = "; ".join(f"*{name}*: {about}" for name, about in BUDGETS.items())
     return f"""# Reproduction
 
-Written by `mnemon reproduce --report` on {datetime.date.today().isoformat()},
-from {len(records)} runs that were begun {when} with {named}.
+Written by `mnemon reproduce --report` from {len(records)} runs that were begun {when}
+with {named}.
 
 In all: {count(everything)}.
 
