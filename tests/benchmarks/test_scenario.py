@@ -40,6 +40,7 @@ def test_the_outputs_of_three_tasks_of_two_classes(scenario, total, heads, seen,
     outputs = Outputs(scenario, n_tasks=3, per_task=2)
     assert outputs.total == total
     assert [outputs.head(task) for task in range(3)] == heads
+    assert outputs.columns(torch.tensor([2, 0])).tolist() == [list(range(*heads[2])), list(range(*heads[0]))]
     assert [outputs.seen(n) for n in range(4)] == seen
     assert [outputs.competing(task, 2) for task in range(2)] == competing
 

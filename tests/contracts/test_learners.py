@@ -26,7 +26,7 @@ from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Batch, Problem
 from mnemon.regularizers.protected import Protected
 from mnemon.seeding import seed_all
-from mnemon.training.trainer import Progress, alarms
+from mnemon.training.trainer import Progress, idle_mechanisms
 
 CPU = torch.device("cpu")
 CL1, CL2, CL3 = Scenario
@@ -408,7 +408,7 @@ def test_an_alarm_is_raised_only_where_nothing_is_held(case, make, train):
     train(learner, (0, 0), (3, 0), steps=2, progress=progress)
     held_nothing = ["The penalty on changes of what is replayed never acted: "
                     "'replay_penalty' was 0 in every step from the second task on."]  # fmt: skip
-    assert alarms(learner, progress) == (held_nothing if case.variant == "unprotected" else [])
+    assert idle_mechanisms(learner, progress) == (held_nothing if case.variant == "unprotected" else [])
 
 
 def test_only_upper_bounds_see_the_past(case, make):

@@ -82,6 +82,13 @@ def test_learners_without_a_generator_draw_nothing(name, problem, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_model_that_draws_all_tasks_together_is_shown_but_has_no_drift(tmp_path):
+    folder = new_folder(tmp_path / "run")
+    assert execute(config("replay.model=plain-vae"), 0, folder, PLACE).drift == []
+    names = [f"task-0{task}-{moment}.png" for task in (1, 2) for moment in ("at-the-end", "right-after")]
+    assert list(files(folder)) == ["sheet.png", *names]
+
+
 def test_a_run_that_was_stopped_and_resumed_has_the_same_samples(tmp_path):
     whole, stopped = new_folder(tmp_path / "whole"), new_folder(tmp_path / "stopped")
     record = execute(config(), 0, whole, PLACE)

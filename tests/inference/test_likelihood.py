@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -103,6 +104,25 @@ def test_the_rate_falls_along_a_cosine(anneal, wanted, learn):
     learner.inference.train_step(batch_of(2, 0.5))
     for optimizer in learner.inference.memory.optimizers.values():
         assert math.isclose(optimizer.param_groups[0]["lr"], wanted)
+
+
+def test_a_schedule_of_the_optimizer_goes_before_the_cosine(learn, problem):
+    inference = learn(steps=1).inference
+    inference._optimizer = replace(problem().optimizer, lr=0.02, warmup=0.5)
+    inference.memory.start_learning()
+    inference.memory.derive()
+    for optimizer in inference.memory.optimizers.values():
+        optimizer.param_groups[0]["lr"] = 0.007  # as the trainer sets it before a step
+    inference.train_step(batch_of(2, 0.5))
+    assert {optimizer.param_groups[0]["lr"] for optimizer in inference.memory.optimizers.values()} == {0.007}
+
+
+def test_inputs_that_are_no_probabilities_are_refused(learn):
+    learner = learn(steps=1)
+    message = "Images must have values from 0 to 1; these run from 0 to 255: scale them."
+    for ask in (learner.answer, learner.unknown):
+        with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+            ask(torch.linspace(0, 255, 18).view(2, 9))
 
 
 def test_settings_that_make_no_density_are_refused():

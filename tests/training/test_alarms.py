@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from mnemon.benchmarks.sources import load
+from mnemon.benchmarks.split import split
 from mnemon.benchmarks.toy_regression import toy_regression
 from mnemon.learners import LEARNERS
 from mnemon.training.trainer import Progress, Trainer, idle_mechanisms, unlearned_tasks
@@ -97,6 +99,12 @@ def test_a_task_with_one_answer_to_everything_is_named_and_one_that_was_forgotte
         f"Task 2 ('sign -1.0') was not learned: {share:.2f} right after it; its most frequent class as the answer to "
         f"everything scores {share:.2f}. Try a smaller optimizer.lr, or more steps."
     ]
+
+
+def test_a_task_of_one_class_has_one_answer_to_everything():
+    one_class = split(load("digits"), classes_per_task=1)
+    perfect = [[100.0 if j <= i else math.nan for j in range(len(one_class))] for i in range(len(one_class))]
+    assert unlearned_tasks(one_class, Progress(task_id=len(one_class), matrix=perfect)) == []
 
 
 def test_numbers_to_predict_have_no_most_frequent_one():

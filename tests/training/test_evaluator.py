@@ -10,9 +10,9 @@ from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.inference import answer
 from mnemon.learners.base import AbstractLearner, Answer, Counts
 from mnemon.problem import Batch, Terms
-from mnemon.training import evaluator
 from mnemon.training.evaluator import evaluate, evaluate_all
 
 CL1, CL2, CL3 = Scenario
@@ -97,7 +97,7 @@ def test_a_learner_that_never_asks_itself_for_the_task_has_no_share_of_tasks_inf
 def test_the_score_does_not_depend_on_how_many_are_answered_at_once(scenario, scripted, monkeypatch):
     task = stream_of(SAID, TRUTH).tasks[1]
     whole = evaluate(scripted(scenario), task, 1)
-    monkeypatch.setattr(evaluator, "BATCH", 3)
+    monkeypatch.setattr(answer, "BATCH", 3)
     learner = scripted(scenario)
     assert evaluate(learner, task, 1) == pytest.approx(whole, nan_ok=True)
     assert learner.sizes == ([] if scenario is CL1 else [4]), "how much it answers at once is its own affair"

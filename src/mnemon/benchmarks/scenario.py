@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import torch
 from torch import Tensor
 
 Range = tuple[int, int]
@@ -39,6 +40,11 @@ class Outputs:
         """Return a task's own outputs."""
         start = 0 if self.scenario is Scenario.CL2 else task_id * self.per_task
         return start, start + self.per_task
+
+    def columns(self, tasks: Tensor) -> Tensor:
+        """Return the outputs of a head for each of some tasks, a row each."""
+        first = 0 if self.scenario is Scenario.CL2 else tasks[:, None] * self.per_task
+        return torch.arange(self.per_task, device=tasks.device).expand(len(tasks), -1) + first
 
     def seen(self, n_seen: int) -> Range:
         """Return the outputs of the first so many tasks: a softmax over them grows with the tasks."""

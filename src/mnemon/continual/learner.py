@@ -13,7 +13,7 @@ from mnemon.continual.kinds import Goal
 from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Whole, parts_of
-from mnemon.problem import Batch, Terms, pixels_of
+from mnemon.problem import Batch, Terms
 from mnemon.regularizers.protected import Protected, Protection
 
 AT_ONCE = 1000
@@ -59,7 +59,7 @@ class ModuleLearner(Whole):
     def likelihoods(self, inputs: Inputs) -> Tensor:
         """Return how likely inputs are under the density of each task, [n, tasks]."""
         assert self.densities is not None
-        return self.densities.scores(pixels_of(inputs[0].to(self.floats)), lambda task_id: inputs[0])
+        return self.densities.scores(inputs[0].to(self.floats), lambda task_id: inputs[0])
 
     @torch.no_grad()
     def start(self, inputs: Inputs, training: bool) -> Tensor:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from mnemon.learners.base import AbstractLearner
-from mnemon.replay.generator import AbstractGenerator
+from mnemon.replay.source import AbstractDrawing
 from mnemon.results import samples
 from mnemon.results.samples import Moment
 from mnemon.seeding import generator
@@ -21,18 +21,22 @@ def keep_right_after(learner: AbstractLearner, folder: Path, task_id: int) -> No
 
 
 def keep_at_the_end(learner: AbstractLearner, folder: Path) -> list[float]:
-    """Draw all tasks again after the last; return how far each one's samples have drifted."""
-    n_ready = learner.replay.n_ready if isinstance(learner.replay, AbstractGenerator) else 0
-    for task_id in range(n_ready):
+    """Draw all tasks again after the last; return how far each one's samples have drifted, where that can be told."""
+    replay = learner.replay
+    if not isinstance(replay, AbstractDrawing):
+        return []
+    for task_id in range(replay.n_ready):
         _draw(learner, folder, task_id, Moment.AT_THE_END)
     samples.write_sheet(folder)
+    if not replay.by_task:
+        return []
     there = samples.tasks_at_both_moments(folder)
-    return [samples.drift(folder, task_id) if task_id in there else math.nan for task_id in range(n_ready)]
+    return [samples.drift(folder, task_id) if task_id in there else math.nan for task_id in range(replay.n_ready)]
 
 
 def _draw(learner: AbstractLearner, folder: Path, task_id: int, moment: Moment) -> None:
     replay = learner.replay
-    if not isinstance(replay, AbstractGenerator) or task_id >= replay.n_ready:
+    if not isinstance(replay, AbstractDrawing) or task_id >= replay.n_ready:
         return
     noise = torch.randn(samples.N_SAMPLES, replay.latent, generator=generator(0, "samples", task_id))
     images = replay.decode(task_id, noise.to(learner.device))

@@ -10,11 +10,18 @@ from torch import Tensor
 from mnemon.benchmarks.scenario import Outputs
 from mnemon.inference.base import AbstractInference, vote
 
-AT_ONCE = 2500
+BATCH = 2500
 """Inputs answered at once: enough to be quick, few enough for the outputs of all tasks to fit into memory."""
+IMAGES = 500
+"""Images answered at once: a network for images has a hundred times as many numbers in its layers as in them."""
 
 Predict = Callable[[Tensor, int], Tensor]
 """The logits of a task's own head for some inputs."""
+
+
+def at_once(inputs: Tensor) -> int:
+    """Return how many of some inputs are answered at once."""
+    return IMAGES if inputs.ndim > 2 else BATCH
 
 
 def answer_by_network(logits: Tensor, outputs: Outputs, n_begun: int) -> tuple[Tensor, Tensor | None]:
@@ -30,8 +37,8 @@ def answer_by_task(
 
     The likeliest task's network speaks for each input; `group` inputs in a row have one vote together.
     """
-    at_once = max(1, AT_ONCE // group) * group  # whole groups
-    answers = [_answer(inference, part, predict, outputs, group) for part in inputs.split(at_once)]
+    size = max(1, at_once(inputs) // group) * group  # whole groups
+    answers = [_answer(inference, part, predict, outputs, group) for part in inputs.split(size)]
     return torch.cat([place for place, _ in answers]), torch.cat([task for _, task in answers])
 
 

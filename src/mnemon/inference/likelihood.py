@@ -47,7 +47,7 @@ class DensityConfig(Protection):
     samples: int = 10
     """Latent vectors per input and class when a task is inferred."""
     anneal: bool = True
-    """Whether the learning rate falls to 0 along a cosine within each task."""
+    """Whether the learning rate falls to 0 along a cosine within each task; not where optimizer.schedule moves it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,7 +74,7 @@ class LikelihoodInference(AbstractInference):
         from_own: bool = False,
     ):
         super().__init__()
-        self.config, self.n_classes, self._lr = config, n_classes, optimizer.lr
+        self.config, self.n_classes, self._optimizer = config, n_classes, optimizer
         module = DensityVAE(n_inputs, n_classes, config.encoder, config.decoder, config.latent)
         self.memory = Protected(module, config, optimizer, capacity=capacity, from_own=from_own)
         self.floors = nn.ParameterList()
@@ -85,15 +85,15 @@ class LikelihoodInference(AbstractInference):
         noise = torch.randn(1, len(pixels), self.config.latent, device=pixels.device, dtype=pixels.dtype)
         classes = F.one_hot(batch.targets, self.n_classes).to(pixels)
         loss = -self.memory.run(batch.task_id, pixels, classes, noise, training=True).mean()
-        if self.config.anneal:
+        if self.config.anneal and not self._optimizer.changes_rate:
             for optimizer in self.memory.optimizers.values():
-                optimizer.param_groups[0]["lr"] = self._lr * 0.5 * (1 + math.cos(math.pi * batch.progress))
+                optimizer.param_groups[0]["lr"] = self._optimizer.lr * 0.5 * (1 + math.cos(math.pi * batch.progress))
         terms = {f"density_{name}": value for name, value in self.memory.descend(loss).items()}
         return {"density_loss": loss.detach(), **terms}
 
     @torch.no_grad()
     def scores(self, inputs: Tensor, ask: Ask) -> Tensor:
-        parts = inputs.flatten(1).split(AT_ONCE)
+        parts = pixels_of(inputs).split(AT_ONCE)
         tasks = range(self.n_begun)
         return torch.cat([torch.stack([self._score(part, task) for task in tasks], dim=1) for part in parts])
 
@@ -120,7 +120,7 @@ class LikelihoodInference(AbstractInference):
         inputs, _ = examples.batch(picked.to(examples.device))
         inputs = inputs[0] if isinstance(inputs, tuple) else inputs  # of several inputs, the first
         task_id = self.n_begun - 1
-        scores = torch.cat([self._score(part, task_id) for part in inputs.flatten(1).split(AT_ONCE)])
+        scores = torch.cat([self._score(part, task_id) for part in pixels_of(inputs).split(AT_ONCE)])
         self.floors[task_id].copy_(scores.quantile(FLOOR_SHARE))
 
     def add_task(self) -> None:

@@ -33,6 +33,6 @@ class HypernetLIK(HypernetLearner):
 
     @torch.no_grad()
     def unknown(self, inputs: Tensor) -> Tensor:
-        """Tell for each input whether it is unlikely under every task."""
+        """Tell for each input whether even its likeliest task finds it less likely than its own training examples."""
         assert isinstance(self.inference, LikelihoodInference)
         return ~self.inference.known(self.inference.scores(inputs, lambda task_id: self.predict(inputs, task_id)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mnemon.inference.answer import answer_by_network
+from mnemon.inference.answer import answer_by_network, at_once
 from mnemon.learners.base import AbstractLearner, Answer
 from mnemon.problem import Batch, Problem
 
@@ -27,7 +27,8 @@ class AbstractOneNetworkLearner(AbstractLearner):
     @torch.no_grad()
     def answer(self, inputs: Tensor) -> Answer:
         self.network.eval()
-        return Answer(*answer_by_network(self.network(inputs), self.problem.outputs, self.n_begun))
+        logits = torch.cat([self.network(part) for part in inputs.split(at_once(inputs))])
+        return Answer(*answer_by_network(logits, self.problem.outputs, self.n_begun))
 
     def task_loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the loss of a batch, given all outputs for it."""

@@ -116,9 +116,8 @@ class ReplayLearner(AbstractOneNetworkLearner):
             each = [self._distill(outputs, wanted, heads.head(t), heads.head(t)) for t in range(n_old)]
             return torch.stack(each).mean()
         # Rows of one head each, side by side: one softmax for the whole batch.
-        first = torch.arange(heads.per_task, device=outputs.device) + tasks[:, None] * heads.per_task
-        whole = (0, heads.per_task)
-        return self._distill(outputs.gather(1, first), wanted.gather(1, first), whole, whole)
+        own, whole = heads.columns(tasks), (0, heads.per_task)
+        return self._distill(outputs.gather(1, own), wanted.gather(1, own), whole, whole)
 
     def _distill(self, outputs: Tensor, wanted: Tensor, among: Range, known: Range) -> Tensor:
         """Return the cross entropy to the old answers among the known outputs; see `NewOutputs` for the others."""

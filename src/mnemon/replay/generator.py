@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -14,7 +13,7 @@ from mnemon.part import Part
 from mnemon.problem import Problem
 from mnemon.regularizers.protected import Protected
 from mnemon.replay.config import Condition, ReplayConfig
-from mnemon.replay.source import AbstractReplay, Replayed, spread
+from mnemon.replay.source import AbstractDrawing, Replayed, spread
 
 
 class ProtectedGenerator(Part):
@@ -66,18 +65,14 @@ def _conditions(config: ReplayConfig, n_tasks: int) -> Tensor:
     return torch.eye(n_tasks) if config.condition is Condition.ONE_HOT else torch.empty(n_tasks, 0)
 
 
-class AbstractGenerator(AbstractReplay):
+class AbstractGenerator(AbstractDrawing):
     """A protected generator and a partner that it learns with, which all tasks share and which may forget."""
 
     def __init__(self, config: ReplayConfig, problem: Problem, partner: nn.Module):
-        super().__init__()
-        self.latent, self._optimizer_config = config.latent, problem.optimizer
+        super().__init__(config.latent)
+        self._optimizer_config = problem.optimizer
         self.partner = partner
         self.generator = ProtectedGenerator(config, problem)
-
-    @abstractmethod
-    def decode(self, task_id: int, noise: Tensor) -> Tensor:
-        """Return images [n, pixels] in [0, 1] of a task for noise [n, latent]."""
 
     @property
     def learning(self) -> bool:

@@ -74,6 +74,21 @@ class AbstractReplay(Part, ABC):
         return 0
 
 
+class AbstractDrawing(AbstractReplay):
+    """Draws images from noise, so that one can look at them."""
+
+    by_task = True
+    """Whether it can be asked for a single task."""
+
+    def __init__(self, latent: int):
+        super().__init__()
+        self.latent = latent
+
+    @abstractmethod
+    def decode(self, task_id: int, noise: Tensor) -> Tensor:
+        """Return images [n, pixels] in [0, 1] of a task, or of all so far together, for noise [n, latent]."""
+
+
 def spread(n: int, tasks: Sequence[int]) -> list[tuple[int, int]]:
     """Return how many of n samples each task gets: as evenly as can be, the first ones the rest."""
     share, rest = divmod(n, len(tasks))

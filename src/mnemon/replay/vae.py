@@ -21,7 +21,7 @@ from mnemon.models.mlp import MLP
 from mnemon.problem import Batch, Problem, Terms, pixels_of
 from mnemon.replay.config import ReplayConfig
 from mnemon.replay.generator import AbstractGenerator
-from mnemon.replay.source import AbstractReplay, Replayed
+from mnemon.replay.source import AbstractDrawing, Replayed
 
 
 class VAE(AbstractGenerator):
@@ -49,15 +49,17 @@ class VAE(AbstractGenerator):
         return self.generator.frozen(task_id, noise).sigmoid()
 
 
-class PlainVAE(AbstractReplay):
+class PlainVAE(AbstractDrawing):
     """One encoder and one decoder for all tasks, kept by their own replay: deep generative replay (DGR).
 
     Its samples are of all earlier tasks together; it cannot be asked for one of them.
     """
 
+    by_task = False
+
     def __init__(self, config: ReplayConfig, problem: Problem):
-        super().__init__()
-        self.latent, self.problem = config.latent, problem
+        super().__init__(config.latent)
+        self.problem = problem
         self.n_pixels = problem.n_inputs
         self.n_tasks = config.tasks_to_learn(problem.n_tasks)
         self.encoder = xavier(MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU))
@@ -72,27 +74,32 @@ class PlainVAE(AbstractReplay):
     def train_step(self, batch: Batch) -> Terms:
         if not self.optimizers:
             return {}
-        loss = self._loss(pixels_of(batch.inputs))
-        terms = {"reconstruction": loss.detach()}
+        reconstruction, prior = self._losses(pixels_of(batch.inputs))
+        terms = {"reconstruction": reconstruction.detach(), "prior": prior.detach()}
+        loss = reconstruction + prior
         if self.n_ready:
-            replayed = self._loss(self.sample(len(batch), range(self.n_ready)).inputs)
-            terms["replayed_reconstruction"] = replayed.detach()
-            loss = (loss + (self.n_begun - 1) * replayed) / self.n_begun  # each task with the same weight
+            reconstruction, prior = self._losses(self.sample(len(batch), range(self.n_ready)).inputs)
+            terms |= {"replayed_reconstruction": reconstruction.detach(), "replayed_prior": prior.detach()}
+            # Each task with the same weight.
+            loss = (loss + (self.n_begun - 1) * (reconstruction + prior)) / self.n_begun
         optimizer = self.optimizers["vae"]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return terms
 
-    def _loss(self, pixels: Tensor) -> Tensor:
+    def _losses(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         noise, prior = encode(self.encoder, pixels)
-        return F.binary_cross_entropy_with_logits(self.decoder(noise), pixels) + prior / self.n_pixels
+        return F.binary_cross_entropy_with_logits(self.decoder(noise), pixels), prior / self.n_pixels
 
-    @torch.no_grad()
     def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
         like = next(self.parameters())
         noise = torch.randn(n, self.latent, device=like.device, dtype=like.dtype)
-        return Replayed((self.before or self.decoder)(noise).sigmoid(), None)
+        return Replayed(self.decode(max(tasks), noise), None)
+
+    @torch.no_grad()
+    def decode(self, task_id: int, noise: Tensor) -> Tensor:
+        return (self.before or self.decoder)(noise).sigmoid()
 
     def start_learning(self) -> None:
         if self.n_begun > self.n_tasks:

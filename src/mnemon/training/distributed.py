@@ -105,6 +105,28 @@ class Crew:
             raise found[0]
         return found[0]  # type: ignore[return-value]
 
+    def together(self, do: Callable[[], T]) -> T:
+        """Do something in every process, each on its own machine; an error of one is raised in all of them."""
+        if self.size == 1:
+            return do()
+        done: T | None = None
+        error: UsageError | None = None
+        try:
+            done = do()
+        except UsageError as failure:
+            error = failure
+        for one in self.words(error):
+            if one is not None:
+                raise one
+        return done  # type: ignore[return-value]
+
+    def words(self, word: T) -> list[T]:
+        """Return what every process says."""
+        said = [word] * self.size
+        if self.size > 1:
+            distributed.all_gather_object(said, word)
+        return said
+
     def _mean(self, tensor: Tensor) -> Tensor:
         on_gpu = distributed.get_backend() == "nccl"
         total = tensor.detach().to("cuda" if on_gpu else "cpu").contiguous().clone()
@@ -118,6 +140,11 @@ ALONE = Crew()
 def is_shared() -> bool:
     """Tell whether torchrun has started this process beside others."""
     return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", 1)) > 1
+
+
+def leads() -> bool:
+    """Tell whether this process is the one that speaks, where those that torchrun has started need not be joined."""
+    return not is_shared() or os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

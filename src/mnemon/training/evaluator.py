@@ -10,12 +10,8 @@ from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Kind, Task, TaskStream
+from mnemon.inference.answer import at_once
 from mnemon.learners.base import AbstractLearner
-
-BATCH = 2500
-"""Test examples answered at once: enough to be quick, few enough for any memory."""
-IMAGES = 500
-"""Test images answered at once: a network for images has a hundred times as many numbers in its layers as in them."""
 
 
 class Score(NamedTuple):
@@ -41,7 +37,7 @@ def evaluate(learner: AbstractLearner, task: Task, task_id: int) -> Score:
 
 def _told(learner: AbstractLearner, task: Task, task_id: int) -> float:
     """Return the sum over a test set of whose inputs the task is told."""
-    total, size = 0.0, IMAGES if task.test.inputs.ndim > 2 else BATCH
+    total, size = 0.0, at_once(task.test.inputs)
     for start in range(0, len(task.test), size):
         inputs, targets = task.test.batch(slice(start, start + size))
         outputs = learner.predict(inputs, task_id)

@@ -306,7 +306,7 @@ def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
 
 def unlearned_tasks(stream: TaskStream, progress: Progress) -> list[str]:
     """Say which tasks a network gave one and the same answer to: what is not learned cannot be forgotten either."""
-    if stream.kind is not Kind.CLASSIFICATION:
+    if stream.kind is not Kind.CLASSIFICATION or stream.outputs_per_task < 2:
         return []
     found = []
     for i, (task, row) in enumerate(zip(stream.tasks, progress.matrix, strict=False)):
