@@ -61,7 +61,14 @@ def test_split_mnist_reaches_the_published_number():
 @pytest.mark.usefixtures("mnist")
 @pytest.mark.parametrize(
     ("preset", "least"),
-    [("permuted-10", 97.4), ("permuted-10-online-ewc", 95), ("permuted-10-synaptic-intelligence", 93.8)],
+    [
+        ("permuted-10", 97.4),
+        ("permuted-10-online-ewc", 95),
+        ("permuted-10-synaptic-intelligence", 93.8),
+        ("permuted-10-cl3-hnet-ent", 90),
+        ("permuted-10-cl3-hnet-tir", 97.3),
+        ("permuted-10-cl3-hnet-r", 97.4),
+    ],
 )
 def test_permuted_10_reaches_the_published_number(preset, least):
     assert matrix_of(preset).final.value >= least
@@ -73,18 +80,30 @@ def test_split_digits_are_told_apart_without_being_told_the_task(method, least):
 
 
 BARS = {
-    "split-mnist-cl2-hnet-ent": 85, "split-mnist-cl3-hnet-ent": 67,
-    "split-mnist-cl2-hnet-tir": 93.5, "split-mnist-cl3-hnet-tir": 88.5,
-    "split-mnist-cl1-hnet-r": 99.78, "split-mnist-cl2-hnet-r": 97.6, "split-mnist-cl3-hnet-r": 94.7,
-    "split-mnist-cl2-replay-bound": 98.7, "split-mnist-cl3-replay-bound": 98.1,
-    "split-mnist-cl3-hnet-lik": 95.5,
-    "split-mnist-online-ewc": 98.6, "split-mnist-synaptic-intelligence": 98.6,
-    "split-mnist-dgr": 99.4, "split-mnist-cl2-dgr": 95.5, "split-mnist-cl3-dgr": 90,
+    "split-mnist-cl2-hnet-ent": (85, 100), "split-mnist-cl3-hnet-ent": (67, 100),
+    "split-mnist-cl2-hnet-tir": (93.5, 100), "split-mnist-cl3-hnet-tir": (88.5, 100),
+    "split-mnist-cl1-hnet-r": (99.78, 100), "split-mnist-cl2-hnet-r": (97.6, 100),
+    "split-mnist-cl3-hnet-r": (94.7, 100),
+    "split-mnist-cl2-replay-bound": (98.7, 100), "split-mnist-cl3-replay-bound": (98.1, 100),
+    "split-mnist-cl2-hnet-lik": (98, 100), "split-mnist-cl3-hnet-lik": (95.5, 100),
+    "split-mnist-online-ewc": (98.6, 100), "split-mnist-synaptic-intelligence": (98.6, 100),
+    "split-mnist-cl2-online-ewc": (60, 70), "split-mnist-cl2-synaptic-intelligence": (60, 70),
+    "split-mnist-cl3-online-ewc": (19, 21), "split-mnist-cl3-synaptic-intelligence": (19, 21),
+    "split-mnist-dgr": (99.4, 100), "split-mnist-cl2-dgr": (95.5, 100), "split-mnist-cl3-dgr": (90, 100),
 }  # fmt: skip
+"""From where to where the mean of five seeds should lie: at least as good as published, or as bad."""
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("mnist")
 @pytest.mark.parametrize("preset", BARS)
 def test_split_mnist_is_learned_as_well_as_published(preset):
-    assert np.mean([matrix_of(preset, seed).final.value for seed in range(5)]) >= BARS[preset]
+    low, high = BARS[preset]
+    assert low <= np.mean([matrix_of(preset, seed).final.value for seed in range(5)]) <= high
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mnist")
+def test_at_a_hundred_units_hnet_is_ahead_of_hat():
+    hnet, hat = (matrix_of(preset).final.value for preset in ("permuted-10-small", "permuted-10-small-hat"))
+    assert hnet > hat

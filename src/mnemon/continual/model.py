@@ -135,7 +135,11 @@ class ContinualModel:
     # Answering
 
     def predict(self, inputs: Any, task: str | None = None) -> Prediction:
-        """Answer inputs of a task; without its name, the task that each input is taken for answers."""
+        """Answer inputs of a task; without its name, the task that each input is taken for answers.
+
+        By entropy, tasks of different numbers of classes are compared by the entropy divided by the logarithm of the
+        number: 0 is sure, 1 is as unsure as can be, whatever the task.
+        """
         place = None if task is None else self.state.place(task)
         found = collect_inputs(inputs, self.device, self.state.floats)
         return inferred(self.state, found) if place is None else told(self.state, found, place)

@@ -11,7 +11,7 @@ from mnemon.regularizers.protected import PenaltyForm, Protection
 
 
 class ReplayModel(str, Enum):
-    """Where inputs of earlier tasks come from."""
+    """Where inputs of earlier tasks come from; only vae and gan have a hypernetwork and its penalty."""
 
     VAE = "vae"
     """A variational autoencoder with a protected decoder for each task."""
