@@ -103,6 +103,10 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(start, mnemon, tmp_path):
         (["--resume", "."], ". holds no sweep: there is no sweep.json in it."),
         (["space.toml", "--storage", "nonsense"], "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'nonsense'."),
         (["space.toml", "--storage", "oracel://x"], "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'oracel://x'."),
+        (["space.toml", "--storage", "oracel://me:secret@host/db"], "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'oracel://me:***@host/db'."),
+        (["space.toml", "--storage", "postgresql://me:sec:r/@t@host:port/db"], "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'postgresql://me:***@host:port/db'."),
+        (["space.toml", "--storage", "postgresql//me:secret@host/db"], "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'postgresql//me:***@host/db'."),
+        (["space.toml", "--storage", "postgresql://me@host:port/db"], "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'postgresql://me@host:port/db'."),
         (["space.toml", "--on", "cluster"], "--on takes ray, ray:ADDRESS or ray://HOST:PORT, not 'cluster'."),
         (["space.toml", "--out", "nowhere://x"], "--out nowhere://x cannot be reached: Protocol not known: nowhere."),
     ],
@@ -125,6 +129,14 @@ def test_a_study_of_the_same_name_with_another_space_is_refused(mnemon, refused,
     assert mnemon(*words, "--out", "one").code == 0
     message = refused(*words, "--out", "two", "--set", "steps=4")
     assert message.startswith("The study 'mine' was begun with another space: config.training.steps (4 and 3)")
+
+
+def test_a_storage_that_is_no_url_is_refused_beside_a_sweep_that_was_begun(mnemon, refused, space):
+    assert mnemon("sweep", space, "--trials", 1, "--minutes", 1e-9, "--out", "sweep").code == 0
+    for words in ([space, "--out", "sweep"], ["--resume", "sweep"]):
+        assert refused("sweep", *words, "--storage", "me:secret@host") == (
+            "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'me:***@host'."
+        )
 
 
 def test_the_test_data_are_judged_by_only_when_asked_for_and_with_a_warning(mnemon, tmp_path):

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from mnemon import toml
 from mnemon.errors import UsageError
-from mnemon.experiments.sweep.space import Criterion, Sampler, all_spaces, load_space
+from mnemon.experiments.sweep.space import Criterion, Range, Sampler, all_spaces, load_space
 
 
 @pytest.fixture
@@ -60,6 +61,20 @@ def test_layers_and_widths_stand_for_all_networks_of_these(space):
     assert shapes == ([], [3, 3], [3, 5], [5, 3], [5, 5])
 
 
+def test_a_space_that_was_written_down_is_read_back_the_same(space, tmp_path):
+    found = space(
+        "beta = {low = 0, high = 1}\nmomentum = {low = 0.0, high = 0.5, step = 0.1}\nlr = {low = 1e-3, high = 1, log = true}\n"
+        "label_smoothing = [0, 0.1]\nhypernet.hidden = [[], [4]]"
+    )
+    (tmp_path / "again.toml").write_text(toml.dumps(found.plain()))
+    again = load_space(str(tmp_path / "again.toml"))
+    assert again.ranges == found.ranges
+    assert again.identity() == found.identity()
+    assert found.ranges["method.beta"].plain() == {"low": 0.0, "high": 1.0}
+    assert Range(low=0, high=3).plain() == {"low": 0, "high": 3}
+    assert Range(low=-3, high=0).plain() == {"low": -3, "high": 0}
+
+
 def test_data_are_held_out_unless_the_test_data_are_asked_for_by_name(space):
     assert space("lr = [0.1]").config().training.held_out == 0.1
     assert space("lr = [0.1]", overrides=["held_out=0.3"]).config().training.held_out == 0.3
@@ -103,6 +118,10 @@ def test_a_trial_has_the_fixed_and_the_chosen_settings(space):
         ("target.hidden = {low = 1, high = 2}", "target.hidden: target.hidden must be a list such as [10, 10], not 1."),
         ("lookahead = {low = 'off', high = 'constant'}", "lookahead: method.lookahead is not a number: give choices in place of low and high."),
         ("target.hidden = {layers = 2, widths = [1]}", "target.hidden: layers and widths are lists of whole numbers that stand together."),
+        ("target.hidden = {layers = ['2'], widths = [1]}", "target.hidden: layers must be whole numbers from 0 on, not ['2']."),
+        ("target.hidden = {layers = [1, -1], widths = [1]}", "target.hidden: layers must be whole numbers from 0 on, not [1, -1]."),
+        ("target.hidden = {layers = [1], widths = ['8']}", "target.hidden: target.hidden must be a whole number, not '8'."),
+        ("target.hidden = {layers = [1], widths = [-8]}", "target.hidden: target.hidden must hold widths of at least 1, not [-8]."),
         ("method = ['hypernet', 'joint']", "method is not searched: fix it under [set], and compare methods by `mnemon compare`."),
         ("held_out = [0.1, 0.2]", "training.held_out is not searched: all trials are judged on the same tasks and data."),
         ("lr = [0.1]\noptimizer.lr = [0.2]", "optimizer.lr is named twice, as 'optimizer.lr' and elsewhere."),
@@ -120,6 +139,9 @@ def test_a_wrong_range_is_refused(space, search, message):
         ('preset = "toy"\npruning = 3', "pruning must be true or false, not 3."),
         ('preset = "toy"\nsampler = "tpee"', "Unknown sampler 'tpee'. Did you mean 'tpe'? Choose one of: tpe, random."),
         ('preset = "toy"\ncriterion = "tests"', "Unknown criterion 'tests'. Did you mean 'test'? Choose one of: held-out, test."),
+        ('preset = "toy"\ntrials = -3', "trials must be above 0, not -3."),
+        ('preset = "toy"\ntrials = 0', "trials must be above 0, not 0."),
+        ('preset = "toy"\ntrials = 2.5', "trials must be a whole number, not 2.5."),
         ('preset = "toy"\nset = 3', "'set' must be a table, not 3."),
         ('preset = "toy"\nserach = 3', "Unknown entry 'serach'. Did you mean 'search'? Known: about, preset, sampler, criterion, pruning, trials, set, search."),
     ],

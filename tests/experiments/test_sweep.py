@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import optuna
 import pytest
 
 from mnemon import toml
@@ -14,8 +16,10 @@ from mnemon.experiments.engines import Ended, Lost
 from mnemon.experiments.engines.job import do
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.sweep import storage
+from mnemon.experiments.sweep import trials as sweep_trials
 from mnemon.experiments.sweep.prepare import prepare
-from mnemon.experiments.sweep.trials import MOST_TRIES, run_sweep
+from mnemon.experiments.sweep.trials import MOST_TRIES, Sweep, run_sweep
 from mnemon.results.record import RunRecord
 from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, write_best
 from mnemon.training.trainer import Stopped
@@ -196,6 +200,75 @@ def test_what_a_killed_parent_left_running_is_put_back(sweep):
     assert trials[1].settings == trials[2].settings == trials[3].settings
 
 
+@pytest.fixture
+def shared(tmp_path):
+    """A sweep of two trials whose study other parents reach, too."""
+    (tmp_path / "space.toml").write_text(SPACE.format(pruning="true"))
+    ready = prepare(str(tmp_path / "space.toml"), [], tmp_path / "sweep", None, 0, None, None, 2, PLACE)
+    study = optuna.create_study(direction="minimize")
+    return Sweep(ready.space, replace(ready.record, storage="a database"), ready.folder, study)
+
+
+def take_over(study: optuna.Study, number: int) -> None:
+    """Do what another parent does that heard nothing of a trial for too long."""
+    study.enqueue_trial(study.trials[number].params, {"again": number})
+    study.tell(number, state=optuna.trial.TrialState.FAIL)
+
+
+class TakenOver(Here):
+    """The first job is taken over before it says anything; one that stalls then runs until it is asked to stop."""
+
+    def __init__(self, study: optuna.Study, fate=None, stalls: bool = False):
+        super().__init__({0: fate})
+        self.study, self.stalls = study, stalls
+
+    def poll(self, wait):
+        if self.study.trials[0].state.name == "RUNNING":
+            take_over(self.study, 0)
+        if self.stalls and self.jobs[0].number == 0 and not self.asked:
+            return [], []
+        return super().poll(wait)
+
+
+def run_shared(sweep: Sweep, engine: Here) -> list[Trial]:
+    sweep.run(engine, lambda trials: None, lambda: False)
+    return sweep.trials()
+
+
+@pytest.mark.parametrize("fate", [None, TrainingError("task_loss became nan."), UsageError("no space."), Lost()])
+def test_a_trial_that_another_parent_has_ended_is_let_go_however_it_ends(shared, fate):
+    engine = TakenOver(shared.study, fate)
+    trials = run_shared(shared, engine)
+    assert [(trial.state, trial.note) for trial in trials] == [("failed", ""), ("finished", ""), ("finished", "")]
+    assert trials[1].settings == trials[0].settings != trials[2].settings
+    assert trials[0].tasks == 0  # nothing was reported
+    assert engine.done == ([0, 1, 2] if fate is None else [1, 2])
+
+
+def test_at_the_next_sign_of_life_a_trial_that_another_parent_has_ended_is_stopped(shared, monkeypatch):
+    monkeypatch.setattr(sweep_trials, "BEAT", 0.0)
+    engine = TakenOver(shared.study, stalls=True)
+    trials = run_shared(shared, engine)
+    assert engine.asked == {0}
+    assert engine.done == [1, 2]
+    assert [trial.state for trial in trials] == ["failed", "finished", "finished"]  # it was put back only once
+
+
+def test_a_trial_that_another_parent_has_ended_before_it_began_is_not_run(shared, monkeypatch):
+    ask = shared.study.ask
+
+    def stall() -> optuna.Trial:
+        trial = ask()
+        if trial.number == 0:
+            shared.study.tell(0, state=optuna.trial.TrialState.FAIL)
+        return trial
+
+    monkeypatch.setattr(shared.study, "ask", stall)
+    engine = Here()
+    assert [trial.state for trial in run_shared(shared, engine)] == ["failed", "finished", "finished"]
+    assert engine.done == [1, 2]
+
+
 def test_a_trial_that_diverges_counts_as_pruned_and_says_why(sweep):
     trials = sweep(Here({0: TrainingError("task_loss became nan.")}), trials=2)
     assert [(trial.state, trial.note) for trial in trials] == [("pruned", "task_loss became nan."), ("finished", "")]
@@ -228,6 +301,21 @@ def test_a_folder_with_another_space_is_refused(sweep):
         "The study 'sweep' was begun with another space: pruning (True and False) (given and begun with). "
         "Take the same one, or choose another --study or --out."
     )
+
+
+def test_a_sweep_with_a_range_from_0_is_resumed_from_its_folder(tmp_path):
+    (tmp_path / "space.toml").write_text('preset = "toy"\n[set]\nsteps = 3\n[search]\nbeta = {low = 0, high = 1}\n')
+    begun = prepare(str(tmp_path / "space.toml"), [], tmp_path / "sweep", None, 0, None, None, 2, PLACE)
+    resumed = prepare(None, [], None, tmp_path / "sweep", None, None, None, None, PLACE)
+    assert resumed.space.ranges == begun.space.ranges
+    assert resumed.space.identity() == begun.space.identity()
+
+
+def test_without_optuna_nothing_is_begun(sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: None if name == "optuna" else name)
+    with pytest.raises(UsageError, match=r"^A sweep needs optuna: pip install 'mnemon\[sweep\]'\.$"):
+        sweep(trials=1)
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_a_journal_that_was_cut_off_is_mended(sweep, tmp_path):

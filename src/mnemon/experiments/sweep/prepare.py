@@ -13,7 +13,7 @@ from mnemon.experiments.preset import DEFAULT
 from mnemon.experiments.run import Place, begin, new_folder
 from mnemon.experiments.study import dated_folder
 from mnemon.experiments.sweep.space import Space, load_space
-from mnemon.experiments.sweep.storage import check_database, without_password
+from mnemon.experiments.sweep.storage import check_database, check_optuna, without_password
 from mnemon.results.record import write_text
 from mnemon.results.sweep import SweepRecord, is_sweep
 
@@ -41,6 +41,7 @@ def prepare(
     place: Place,
 ) -> Prepared:
     """Begin a sweep, or go on with the one that is in a folder."""
+    check_optuna()
     if resume is not None:
         record, space = SweepRecord.read(resume), load_space(str(resume / SPACE))
     else:

@@ -55,7 +55,8 @@ class Range:
 
     def plain(self) -> dict[str, Any]:
         """Return what is said of the range, as a space file has it."""
-        return {name: value for name, value in vars(self).items() if value not in ((), None, False)}
+        # 0 is said of a range, though it equals False.
+        return {name: value for name, value in vars(self).items() if value is not False and value not in ((), None)}
 
 
 @dataclass(frozen=True)
@@ -159,8 +160,15 @@ def _space(path: Path, values: dict[str, Any], overrides: list[str]) -> Space:
         convert(Sampler, values.get("sampler", Sampler.TPE.value), "sampler"),
         criterion,
         convert(bool, values.get("pruning", True), "pruning"),
-        convert(int, values.get("trials", 50), "trials"),
+        _trials(values.get("trials", 50)),
     )
+
+
+def _trials(given: Any) -> int:
+    trials: int = convert(int, given, "trials")
+    if trials < 1:
+        raise UsageError(f"trials must be above 0, not {trials}.")
+    return trials
 
 
 def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
@@ -260,6 +268,8 @@ def _given(value: Any) -> dict[str, Any]:
         layers, widths = value.get("layers"), value.get("widths")
         if set(value) != {"layers", "widths"} or not isinstance(layers, list) or not isinstance(widths, list):
             raise UsageError("layers and widths are lists of whole numbers that stand together.")
+        if not all(type(depth) is int and depth >= 0 for depth in layers):
+            raise UsageError(f"layers must be whole numbers from 0 on, not {layers}.")
         shapes = [list(shape) for depth in layers for shape in itertools.product(widths, repeat=depth)]
         return {"choices": shapes}
     return dict(value)

@@ -16,6 +16,7 @@ from mnemon.errors import UsageError
 
 if TYPE_CHECKING:
     import optuna
+    import sqlalchemy
 
     from mnemon.experiments.sweep.space import Space
 
@@ -51,17 +52,19 @@ def open_study(name: str, journal: Path, url: str | None, space: Space, seed: in
     return study
 
 
+def check_optuna() -> None:
+    """Refuse a sweep where Optuna is not installed."""
+    _optuna()
+
+
 def check_database(url: str) -> None:
     """Refuse a database that does not answer."""
-    _optuna()
     _database(url)
 
 
 def without_password(url: str) -> str:
     """Return the URL of a database as it may be shown and written down."""
-    from sqlalchemy.engine import make_url
-
-    return make_url(url).render_as_string(hide_password=True)
+    return _parsed(url).render_as_string(hide_password=True)
 
 
 @contextmanager
@@ -120,21 +123,44 @@ def _in_turn(action: Callable[[], T]) -> T:
 
 
 def _database(url: str) -> optuna.storages.BaseStorage:
+    kind = _parsed(url).get_backend_name()
+    options = {"connect_args": {"timeout" if kind == "sqlite" else "connect_timeout": SECONDS}}
+    from optuna.storages import RDBStorage
+
+    try:
+        with _said_of_url(url), said_of_database(url):
+            return _in_turn(lambda: RDBStorage(url, engine_kwargs=options))
+    except ImportError as error:
+        raise UsageError(f"The database needs a package: {error}. Try: pip install 'mnemon[postgres]'.") from error
+
+
+def _parsed(url: str) -> sqlalchemy.URL:
     for package in ("sqlalchemy", "alembic"):
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"A study in a database needs {package}: pip install 'mnemon[postgres]'.")
-    from optuna.storages import RDBStorage
     from sqlalchemy.engine import make_url
+
+    with _said_of_url(url):
+        return make_url(url)
+
+
+@contextmanager
+def _said_of_url(url: str) -> Iterator[None]:
+    """Turn what is wrong with the URL itself into a line for the user."""
     from sqlalchemy.exc import ArgumentError
 
     try:
-        kind = make_url(url).get_backend_name()
-        options = {"connect_args": {"timeout" if kind == "sqlite" else "connect_timeout": SECONDS}}
-        with said_of_database(url):
-            return _in_turn(lambda: RDBStorage(url, engine_kwargs=options))
+        yield
     except (ArgumentError, ValueError) as error:
         raise UsageError(
-            f"--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not '{url}'."
+            "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, "
+            f"not '{_password_hidden(url)}'."
         ) from error
-    except ImportError as error:
-        raise UsageError(f"The database needs a package: {error}. Try: pip install 'mnemon[postgres]'.") from error
+
+
+def _password_hidden(word: str) -> str:
+    """Hide what may be a password in a word that need not be a URL: all from the first colon to the last @."""
+    scheme, slashes, rest = word.partition("://") if "://" in word else ("", "", word)
+    access, at, place = rest.rpartition("@")
+    user, colon, _ = access.partition(":")
+    return f"{scheme}{slashes}{user}{':***' if colon else ''}{at}{place}"

@@ -110,7 +110,7 @@ class Sweep:
                 self._end(one)
             if ended:
                 on_change(self.keep())
-            self._show_life()
+            self._show_life(engine)
         if len(self._failures) >= MOST_FAILURES:
             raise TrainingError(
                 f"{MOST_FAILURES} trials in a row could not be run, the last one: {self._failures[-1]}"
@@ -153,10 +153,11 @@ class Sweep:
         self._changed, self._last_look = False, time.monotonic()
         while engine.room() and self._room_in_study():
             trial = self.study.ask()
-            if self._shared and not self._room_in_study(below=trial.number):
-                self._withdraw(trial)
-                continue
-            self._begin(trial, engine)
+            with _taken_over_by_another():
+                if self._shared and not self._room_in_study(below=trial.number):
+                    self._withdraw(trial)
+                else:
+                    self._begin(trial, engine)
 
     def _room_in_study(self, below: int | None = None) -> bool:
         """Tell whether more trials are wanted than are done and under way, of those that came before one."""
@@ -204,13 +205,10 @@ class Sweep:
 
     def _withdraw(self, trial: optuna.Trial) -> None:
         """Give up a trial that was asked for at the same moment as others elsewhere, and is one too many."""
-        from optuna.trial import TrialState
-
         if "again" in trial.user_attrs:
             self._put_back(trial.number)
         else:
-            trial.set_user_attr("note", "one too many")
-            self.study.tell(trial, state=TrialState.FAIL)
+            self._tell(trial, "FAIL", note="one too many")
 
     # While they run
 
@@ -229,17 +227,19 @@ class Sweep:
         for task_id in range(running.reported, len(rows)):
             seen = [value for value in rows[task_id][: task_id + 1] if value == value]
             if seen and not running.pruned:
-                running.trial.report(sum(seen) / len(seen), task_id)
+                with _taken_over_by_another():
+                    running.trial.report(sum(seen) / len(seen), task_id)
             running.reported = task_id + 1
 
-    def _show_life(self) -> None:
+    def _show_life(self, engine: Engine) -> None:
         """Give signs of life of the own trials, and take over those of others who give none any more."""
         now = time.monotonic()
         if not self._shared or now - self._last_beat < BEAT:
             return
         self._last_beat = now
         for running in self._running.values():
-            running.trial.set_user_attr("beat", round(now - running.since, 1))
+            if not _noted(running.trial, "beat", round(now - running.since, 1)):
+                engine.stop(running.job.number)
         for frozen in self.study.get_trials(deepcopy=False):
             if frozen.state.name != "RUNNING" or frozen.number in self._running:
                 continue
@@ -264,27 +264,26 @@ class Sweep:
         elif isinstance(error, Stopped | Lost):
             self._put_back(trial.number, lost=isinstance(error, Lost))
         elif isinstance(error, TrainingError):  # it diverged: settings that are no good, which is worth knowing
-            trial.set_user_attr("note", str(error))
-            self._tell(trial, "PRUNED")
+            self._tell(trial, "PRUNED", note=str(error))
         elif isinstance(error, UsageError):
             self._fail(trial, str(error))
         else:
             raise error
 
-    def _tell(self, trial: optuna.Trial, state: str, value: float | None = None) -> None:
+    def _tell(self, trial: optuna.Trial, state: str, value: float | None = None, note: str = "") -> None:
         from optuna.trial import TrialState
 
-        self._failures.clear()
+        if state != "FAIL":
+            self._failures.clear()
         with _taken_over_by_another():
+            if note:
+                trial.set_user_attr("note", note)
             self.study.tell(trial, value, TrialState[state])
 
     def _fail(self, trial: optuna.Trial, note: str) -> None:
-        from optuna.trial import TrialState
-
         self._failures.append(note)
         self._changed = True
-        trial.set_user_attr("note", note)
-        self.study.tell(trial, state=TrialState.FAIL)
+        self._tell(trial, "FAIL", note=note)
 
     def _put_back_own(self) -> None:
         """Put back what a killed parent has left running: all of this folder's, since nobody else is in it."""
@@ -320,6 +319,14 @@ def _taken_over_by_another() -> Iterator[None]:
     except (UpdateFinishedTrialError, ValueError) as error:
         if not str(error).startswith("Cannot tell a ") and not isinstance(error, UpdateFinishedTrialError):
             raise
+
+
+def _noted(trial: optuna.Trial, name: str, value: Any) -> bool:
+    """Note something of a trial in the study; tell whether it is still ours."""
+    with _taken_over_by_another():
+        trial.set_user_attr(name, value)
+        return True
+    return False
 
 
 def run_sweep(
