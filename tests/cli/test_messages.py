@@ -85,11 +85,13 @@ def test_a_setting_of_another_method_is_refused_with_the_name_of_this_one(refuse
         (["--threads", "0"], "--threads must be at least 1, not 0."),
         (["--seed", "-1"], "--seed must not be negative, not -1."),
         (["--device", "gpu"], "Unknown device 'gpu'. Did you mean 'cpu'? Choose one of: cpu, cuda, mps, auto."),
+        (["--device", "gpu", "--on", "ray"], "Unknown device 'gpu'. Did you mean 'cpu'? Choose one of: cpu, cuda, mps, auto."),
         (["--device", "auto:0"], "Device 'auto:0' is not available here. Choose one of: auto, cpu"),
         (["--data", "nowhere"], "The data folder 'nowhere' (--data) does not exist. Name a folder that holds the data sets, "
          "or none to use the cache."),
         (["--resume", "x", "--dry-run"], "--dry-run says what a preset would take: leave out --resume."),
-        (["--resume", "x", "--out", "y"], "--resume goes on in its own folder: leave out --out."),
+        (["--resume", "x", "--out", "y"], "--resume goes on in its own folder: leave out --out. Only a URL, to copy it to, can be given."),
+        (["--resume", "x", "--out", "memory://y"], "There is no folder x."),
         (["--resume", "x", "--seeds", "2"], "--resume goes on with the seeds of its folder: leave out --seeds and --seed."),
         (["--seeds", "x"], 'Invalid value for --seeds: unable to convert "x" into int.'),
         (["--sedes", "2"], "Unknown option: --sedes. Did you mean --seeds?"),
@@ -99,6 +101,16 @@ def test_a_setting_of_another_method_is_refused_with_the_name_of_this_one(refuse
 )  # fmt: skip
 def test_a_wrong_option_is_refused_before_anything_is_made(refused, tmp_path, words, message):
     assert refused("run", *words).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["compare", "reproduce", "sweep"])
+def test_what_starts_processes_by_itself_is_refused_under_torchrun(refused, monkeypatch, tmp_path, command):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert refused(command) == (
+        f"torchrun shares one `mnemon run` between processes; `mnemon {command}` starts its own."
+    )
     assert list(tmp_path.iterdir()) == []
 
 

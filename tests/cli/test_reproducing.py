@@ -165,7 +165,8 @@ def test_a_recipe_whose_network_is_still_to_come_says_so(mnemon, monkeypatch):
 
 
 def test_a_recipe_that_a_budget_leaves_out_says_so(mnemon):
-    assert "fig-zenke: not part of the budget smoke\n" in mnemon("reproduce", "fig-zenke", *SMOKE).out
+    outcome = mnemon("reproduce", "table-hat", "--only", "P10 100, 100 HNET", *SMOKE)
+    assert "table-hat: not part of the budget smoke\n" in outcome.out
 
 
 @pytest.mark.parametrize(
@@ -190,11 +191,16 @@ def test_a_recipe_that_a_budget_leaves_out_says_so(mnemon):
         ),
         (["table-1", "--only", "X*"], "No cell of table-1 fits 'X*'. Their names are P10-CL1 EWC, P10-CL1 SI, "),
         (["table-1", "--device", "abacus"], "Unknown device 'abacus'. Choose one of: "),
+        (
+            ["table-1", "--out", "s3://b/x"],
+            "--out s3://b/x is a URL: `mnemon reproduce` goes on with what is in a folder. Name one, and copy "
+            "it when all is done.",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(refused, words, message):
     assert refused("reproduce", *words).startswith(message)
-    assert not Path("runs").exists()
+    assert [path.name for path in Path().iterdir()] == ["recipes"]
 
 
 def test_a_record_of_a_newer_version_is_refused(mnemon, refused):

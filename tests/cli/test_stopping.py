@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+import shlex
 import signal
 import time
+from contextlib import contextmanager
 
 import pytest
 from command_line import contents, ended, forked, result_of, steps_of, wait_until, with_settings
 
+from mnemon.experiments import run
 from mnemon.training.checkpoint import FILE, load
 
 STEPS = 80
@@ -44,6 +48,30 @@ def test_a_signal_saves_and_says_how_to_go_on(start, mnemon, whole, tmp_path, nu
     assert "task 1/3 learned" not in resumed.out
     assert "task 3/3 learned" in resumed.out
     assert result_of(tmp_path / "my run") == whole
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "toy"), ("compare", "hypernet", "joint", "--benchmark", "toy", "--workers", "1")]
+)
+def test_the_command_that_is_named_for_going_on_still_copies_to_the_url(mnemon, monkeypatch, tmp_path, words):
+    calls, url = itertools.count(1), f"file://{tmp_path}/far/away"
+
+    @contextmanager
+    def soon():
+        yield lambda: next(calls) == 5
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(run, "stop_on_signal", soon)
+        outcome = mnemon(*words, *with_settings("steps=3"), "--out", url, "--quiet")
+    (folder,) = (tmp_path / "runs").iterdir()
+    command = f"mnemon {words[0]} --resume runs/{folder.name} --out {url}"
+    assert outcome.code == 130
+    assert outcome.out.splitlines()[-1] == f"Stopped; everything is saved. Go on with: {command}"
+    assert not (tmp_path / "far").exists()
+    resumed = mnemon(*shlex.split(command)[1:], "--quiet")
+    assert resumed.code == 0
+    assert resumed.out.splitlines()[-1] == f"Copied to {url}"
+    assert contents(tmp_path / "far" / "away") == contents(folder)
 
 
 @pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mnemon.cli.options import Computing
 from mnemon.errors import UsageError
 from mnemon.experiments.engines import check_engine, open_engine
 from mnemon.experiments.preset import load_preset
@@ -27,10 +28,10 @@ SETTINGS = ["steps=30", "method.hypernet.hidden=[4]", "checkpoint_seconds=0.0"]
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A local cluster with two places for tasks; it takes some seconds to begin."""
+    """A local cluster with two places for tasks, and what it takes for a GPU; it takes some seconds to begin."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ray.init(num_cpus=2, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+        ray.init(num_cpus=2, num_gpus=1, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         yield
         ray.shutdown()
 
@@ -102,7 +103,32 @@ def test_where_the_folder_is_not_seen_the_files_come_back_also_when_stopped(clus
     assert all(isinstance(one.error, Stopped) for one in ended)
     for job in elsewhere:
         names = {path.name for path in job.folder.iterdir()}
-        assert {"checkpoint.safetensors", "config.toml", "losses.jsonl", "record.json"} <= names
+        assert {"checkpoint.safetensors", "config.toml", "record.json"} <= names
+
+
+def test_which_devices_there_are_is_left_to_the_workers(cluster, tmp_path):
+    place = Computing(device="cuda:9", on="ray").place()
+    _, jobs = new_jobs(resolve(load_preset("toy"), SETTINGS), range(1), tmp_path / "run", place)
+    with pytest.raises(UsageError, match=r"^Device 'cuda:9' is not available here\. Choose one of: auto, "):
+        run_jobs(jobs, place, None, lambda event: None, lambda: False, on="ray")
+
+
+@pytest.mark.parametrize(("device", "room"), [("cpu", 2), ("auto", 1), ("cuda", 1)])
+def test_a_task_asks_for_a_gpu_where_the_cluster_has_some(cluster, device, room):
+    with open_engine("ray", Place(device), None, 2) as engine:
+        assert engine.room() == room
+        assert engine._task._default_options["num_gpus"] == (device != "cpu")
+
+
+def test_a_gpu_that_the_cluster_does_not_have_is_not_waited_for(cluster, monkeypatch):
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    with open_engine("ray", Place("auto"), None, 2) as engine:
+        assert engine._task._default_options["num_gpus"] == 0
+    with (
+        pytest.raises(UsageError, match=r"^The Ray cluster has no GPU for --device cuda: take cpu or auto\.$"),
+        open_engine("ray", Place("cuda"), None, 2),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

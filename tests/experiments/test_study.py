@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments import run, study
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, alone_in, execute, new_folder, pick_device, resolve
-from mnemon.experiments.study import Job, StudyError, new_jobs, resumed_jobs, run_jobs
+from mnemon.experiments.study import Job, StudyError, keep_begun, new_jobs, resumed_jobs, run_jobs
 from mnemon.results.record import RunRecord
 from mnemon.training import checkpoint
 from mnemon.training.trainer import Stopped
@@ -187,6 +188,21 @@ def test_a_record_says_with_what_a_run_was_made(tmp_path):
     assert facts["metric"] == "mse"
     assert facts["finished"]
     assert set(facts["seconds"]) == {"train", "test"}
+
+
+def test_the_versions_are_those_of_the_process_that_begins_a_run(tmp_path):
+    folder, jobs = new_jobs(CONFIG, range(1), tmp_path / "run", Place("cuda"))  # such as a cluster's
+    record = RunRecord.read(folder)
+    assert record.versions["device"] == "cuda"
+    keep_begun(jobs[0], replace(record, versions={**record.versions, "torch": "another machine's"}))
+    calls = itertools.count()
+    with pytest.raises(Stopped):
+        run_all(jobs, should_stop=lambda: next(calls) > 3)
+    began = RunRecord.read(folder)
+    assert (began.versions["device"], began.versions["torch"]) == ("cpu", torch.__version__)
+    keep_begun(jobs[0], replace(began, versions={**began.versions, "torch": "an older one"}))
+    run_all(resumed_jobs(folder))
+    assert RunRecord.read(folder).versions["torch"] == "an older one"
 
 
 @pytest.mark.parametrize("name", ["cpu", "auto"])

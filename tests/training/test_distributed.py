@@ -3,20 +3,27 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
 
+from mnemon.cli import main
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, build_learner, build_stream, execute, resolve
+from mnemon.experiments.study import new_jobs
 from mnemon.problem import Batch
 from mnemon.results.record import RunRecord
+from mnemon.training import distributed
+from mnemon.training.checkpoint import FILE
 from mnemon.training.distributed import ALONE, SHARED, Crew
+from mnemon.training.trainer import Stopped
 
 SMALL = ["steps=25", "n_tasks=3", "batch_size=15", "log_every=5"]  # not divisible by two
 SETTINGS = {
@@ -44,6 +51,22 @@ with crew("cpu") as processes:
         record = execute(config, 0, folder, Place("cpu"), crew=processes)
         other = processes.mean({"a": record.matrix[-1][0]})["a"]
         assert other == record.matrix[-1][0], "the processes have parted"
+"""
+
+APART = """
+import sys, json
+from pathlib import Path
+from mnemon.errors import UsageError
+from mnemon.experiments.preset import load_preset
+from mnemon.experiments.run import Place, execute, resolve
+from mnemon.training.distributed import crew
+with crew("cpu") as processes:
+    config = resolve(load_preset("split-digits"), json.loads(sys.argv[1]))
+    for case in ("absent", "damaged"):
+        try:
+            execute(config, 0, Path(case) / str(processes.rank), Place("cpu"), crew=processes)
+        except UsageError as error:
+            Path(f"{case}-{processes.rank}.txt").write_text(str(error))
 """
 
 
@@ -85,6 +108,53 @@ def test_the_command_under_torchrun_writes_and_speaks_once(tmp_path):
     assert done.stdout.count("Kept in run ") == 1
     assert done.stdout.count("task 2/2 learned") == 1
     assert RunRecord.read(tmp_path / "run").finished
+
+
+def test_processes_that_see_different_checkpoints_all_refuse_to_go_on(tmp_path):
+    words = [*SMALL, *SETTINGS["hypernet"]]
+    config, calls = resolve(load_preset("split-digits"), words), itertools.count(1)
+    for case in ("absent", "damaged"):
+        for rank in ("0", "1"):
+            (tmp_path / case / rank).mkdir(parents=True)
+        with pytest.raises(Stopped):
+            execute(config, 0, tmp_path / case / "0", Place("cpu"), should_stop=lambda: next(calls) % 30 == 0)
+    (tmp_path / "damaged" / "1" / FILE).write_bytes(b"nothing")
+    before = (tmp_path / "absent" / "0" / FILE).read_bytes()
+    (tmp_path / "program.py").write_text(APART)
+    done = torchrun("program.py", json.dumps(words), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for rank in (0, 1):
+        assert (tmp_path / f"absent-{rank}.txt").read_text() == (
+            f"The processes do not see the same checkpoint in absent/{rank}: they are at task 2, step 5 and task 1, "
+            "step 0. Put the folder where all machines see it, or go on without torchrun."
+        )
+        said = (tmp_path / f"damaged-{rank}.txt").read_text()
+        assert said.startswith("damaged/1/checkpoint.safetensors is damaged: ")
+    assert (tmp_path / "absent" / "0" / FILE).read_bytes() == before
+    assert not list((tmp_path / "absent" / "1").iterdir())
+
+
+def test_several_seeds_are_not_shared_when_they_are_resumed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Crew, "share", lambda self, begin: begin())
+    monkeypatch.setattr(distributed, "crew", lambda device: nullcontext(Crew(0, 2)))
+    folder, _ = new_jobs(resolve(load_preset("toy")), range(2), tmp_path / "runs", Place("cpu"))
+    with pytest.raises(SystemExit) as end:
+        main(["run", "--resume", str(folder)])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == (
+        f"mnemon: torchrun shares one run between processes, and 2 in {folder} are not finished. Name the folder of "
+        f"one of them, or go on without torchrun: mnemon run --resume {folder}\n"
+    )
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_the_processes_of_torchrun_one_says_what_a_run_would_take(monkeypatch, capsys, rank):
+    for name, value in {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": 2, "RANK": rank}.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(SystemExit) as end:
+        main(["run", "toy", "--dry-run", "--device", "cpu"])
+    assert not end.value.code
+    assert bool(capsys.readouterr().out) == (rank == 0)
 
 
 def test_parts_of_a_batch_add_up_to_it():

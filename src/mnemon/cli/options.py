@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mnemon.errors import UsageError
+from mnemon.experiments.delivery import is_url
 
 if TYPE_CHECKING:
     from mnemon.experiments.run import Place
@@ -43,11 +44,13 @@ class Computing:
         at_least_one("--threads", self.threads)
 
     def place(self, tensorboard: bool = False) -> Place:
-        """Return where to compute, if there is such a place."""
+        """Return where to compute, if there is such a place; what devices a cluster has, its workers know."""
         from mnemon.experiments.engines import check_engine
-        from mnemon.experiments.run import Place, pick_device
+        from mnemon.experiments.run import Place, check_device_name, pick_device
 
-        pick_device(self.device)
+        if self.on is None:
+            pick_device(self.device)
+        check_device_name(self.device)
         check_engine(self.on)
         return Place(self.device, self.data, self.threads, tensorboard)
 
@@ -106,8 +109,10 @@ class Options:
             raise UsageError(f"--seed must not be negative, not {self.seed}.")
         if self.open and self.no_report:
             raise UsageError("--open shows the report: leave out --no-report.")
-        if resume is not None and out is not None:
-            raise UsageError("--resume goes on in its own folder: leave out --out.")
+        if resume is not None and out is not None and not is_url(out):
+            raise UsageError(
+                "--resume goes on in its own folder: leave out --out. Only a URL, to copy it to, can be given."
+            )
         if resume is not None and (self.seeds, self.seed) != (1, 0):
             raise UsageError("--resume goes on with the seeds of its folder: leave out --seeds and --seed.")
 
@@ -123,10 +128,11 @@ class Options:
         """Return the same, with no progress shown."""
         return replace(self, computing=replace(self.computing, quiet=True))
 
-    def go_on(self, command: str, folder: Path) -> str:
-        """Return what to type to go on with a folder."""
+    def go_on(self, command: str, folder: Path, url: str | None = None) -> str:
+        """Return what to type to go on with a folder, and to copy it to a URL at the end."""
+        to = ["--out", url] if url is not None else []
         more = ["--tensorboard"] if self.tensorboard else []
-        return shlex.join(["mnemon", command, "--resume", str(folder), *self.computing.words(), *more])
+        return shlex.join(["mnemon", command, "--resume", str(folder), *to, *self.computing.words(), *more])
 
 
 AS_USUAL = Options()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from mnemon.cli.app import say
+from mnemon.cli.options import Computing
 
 
 def report(
@@ -28,22 +30,35 @@ def report(
     open
         Show it in the browser.
     """
+    from mnemon.experiments.reproduce.recipe import background
     from mnemon.results.report import write_report
 
-    path = write_report(runs, out)
+    path = write_report(runs, out, background)
     say(f"Written: {path}")
     if open:
         show_in_browser(path)
 
 
-def written_report(folder: Path) -> Path | None:
+def written_report(folder: Path, computing: Computing) -> Path | None:
     """Write the report of a folder that was just trained in; without the packages for it, say how to get them."""
+    from mnemon.experiments.reproduce.recipe import background
     from mnemon.results.report import missing_packages, write_report
 
     if missing_packages():
         say("For a page with figures beside the tables: pip install 'mnemon[report]'")
         return None
-    return write_report([folder])
+    _keep_maps(folder, computing)
+    return write_report([folder], background=background)
+
+
+def _keep_maps(folder: Path, computing: Computing) -> None:
+    """Make the maps of two-dimensional embedding spaces that the report shows."""
+    from mnemon.experiments.embeddings import keep_maps, without_map
+
+    if runs := without_map(folder):
+        say("Mapping the embedding space for the report …")
+        here = computing if computing.on is None else replace(computing, on=None, device="auto")
+        keep_maps(runs, here.place())
 
 
 def show_in_browser(path: Path) -> None:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import HERE, Computing, at_least_one, cores, given
+from mnemon.cli.options import HERE, Computing, at_least_one, check_alone, cores, given
 from mnemon.cli.running import stopped
 from mnemon.errors import UsageError, choose
+from mnemon.experiments.delivery import is_url
 
 if TYPE_CHECKING:
     from mnemon.experiments.reproduce.recipe import Recipe
     from mnemon.experiments.reproduce.shelf import Shelf
     from mnemon.experiments.run import Place
 
-OUT = Path("runs/reproduce")
+OUT = "runs/reproduce"
 
 
 @Parameter(name="*")
@@ -34,7 +35,7 @@ class Reproduction:
     each, on the embedded digits)."""
     seeds: int | None = None
     """Number of seeds, from 0 on. Default: as many as the paper averaged over, for the smaller budgets one."""
-    out: Path = OUT
+    out: str = OUT
     """Folder of the runs, tables and figures; what is in it is not run again."""
     also: Annotated[list[Path] | None, Parameter(consume_multiple=False, negative="")] = None
     """Another folder with runs that count, as often as you like; it is only read."""
@@ -44,6 +45,16 @@ class Reproduction:
         """Refuse what makes no sense."""
         at_least_one("--seeds", self.seeds)
         self.computing.check()
+        if is_url(self.out):
+            raise UsageError(
+                f"--out {self.out} is a URL: `mnemon reproduce` goes on with what is in a folder. Name one, and copy "
+                "it when all is done."
+            )
+
+    @property
+    def folder(self) -> Path:
+        """The folder of `out`."""
+        return Path(self.out)
 
     def command(self, names: tuple[str, ...]) -> str:
         """Return what to type to go on."""
@@ -85,6 +96,7 @@ def reproduce(
         With --report: write the records of the runs that it is made from, without weights, into this folder; with
         --also FOLDER the report can then be written again when the runs are gone.
     """
+    check_alone("reproduce")
     options.check()
     if keep is not None and report is None:
         raise UsageError("--keep goes with --report: it keeps the records that the report is made from.")
@@ -100,7 +112,7 @@ def reproduce(
 
     from mnemon.experiments.reproduce.shelf import look
 
-    shelf = look(options.out, options.also or ())
+    shelf = look(options.folder, options.also or ())
     for folder in shelf.strange:
         say(f"The run in {folder} has settings that this version does not know; it does not count.")
     if report is not None:
@@ -139,7 +151,7 @@ def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reprod
 
     computing, place = options.computing, options.computing.place()
     cells = wanted(recipes, budget)
-    plan = make_plan(cells, options.seeds, options.out, shelf)
+    plan = make_plan(cells, options.seeds, options.folder, shelf)
     workers = min(computing.workers or cores(), max(len(plan.jobs), 1))
     _announce(recipes, budget, options.seeds)
     going_on = f" ({plan.n_begun} of them begun)" if plan.n_begun else ""
@@ -177,7 +189,10 @@ def _finish(recipes: list[Recipe], cells: list, options: Reproduction, place: Pl
     from mnemon.experiments.reproduce import outcome
     from mnemon.experiments.reproduce.shelf import look
 
-    shown, remarks = outcome.write(recipes, cells, look(options.out, options.also or ()), options.out, place)
+    if options.computing.on is not None:  # what is left to do is done here, whatever devices the cluster has
+        place = replace(place, device="auto")
+    shelf = look(options.folder, options.also or ())
+    shown, remarks = outcome.write(recipes, cells, shelf, options.folder, place)
     console().print(shown)
     for remark in remarks:
         say(remark)

@@ -114,7 +114,7 @@ def finish(folder: Path, options: Options) -> None:
         for path in find_runs(folder):
             if (sheet := path / samples.FOLDER / samples.SHEET).exists():
                 say(f"What was replayed, right after each task and at the end: {sheet}")
-    page = None if options.no_report else written_report(folder)
+    page = None if options.no_report else written_report(folder, options.computing)
     if page is not None:
         report += f"; with figures: {page.name}"
     say(f"Kept in {folder} ({report}); show it again: mnemon show {shlex.quote(str(folder))}")

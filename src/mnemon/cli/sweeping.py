@@ -79,7 +79,7 @@ def sweep(
     plan, record, folder = prepared.space, prepared.record, prepared.folder
     if plan.criterion is Criterion.TEST:
         say("Warning: trials are judged on the test data, as the space says; the best score is no fair measurement.")
-    go_on = options.go_on("sweep", folder)
+    go_on = options.go_on("sweep", folder, delivery.url)
     engine = open_engine(computing.on, place, computing.at_once(), record.trials)
     try:
         with stop_on_signal() as should_stop, Leaderboard(record, console(), computing.quiet) as board:

@@ -40,18 +40,18 @@ def run(
         Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
     out
         New folder for the run, or a URL such as s3://BUCKET/NAME to which everything is copied at the end (needs
-        fsspec). Default: runs/PRESET-TIME.
+        fsspec); the URL also beside --resume. Default: runs/PRESET-TIME.
     resume
         Folder of a run (or of several seeds) to go on with.
     dry_run
         Do not run it: say how large everything is and how long it would take, from a few timed steps.
     """
     options.check(out, resume)
+
+    from mnemon.training.distributed import crew, leads
+
     if dry_run:
-        return _dry_run(preset, resume, options)
-
-    from mnemon.training.distributed import crew
-
+        return _dry_run(preset, resume, options) if leads() else 0
     with crew(options.computing.device) as processes:
         if processes.leads:
             return _run(preset, out, resume, options, processes)
@@ -93,9 +93,15 @@ def _run(preset: str | None, out: str | None, resume: Path | None, options: Opti
         raise UsageError("torchrun shares one run between processes: leave out --seeds and --on.")
     place = options.place()
     folder, jobs, delivery = crew.share(begin)
+    go_on = options.go_on("run", folder, delivery.url)
+    if crew.size > 1 and len(jobs) > 1:
+        raise UsageError(
+            f"torchrun shares one run between processes, and {len(jobs)} in {folder} are not finished. "
+            f"Name the folder of one of them, or go on without torchrun: {go_on}"
+        )
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")
-    if stopped(jobs, place, options.go_on("run", folder), options.computing, crew):
+    if stopped(jobs, place, go_on, options.computing, crew):
         return 130
     if crew.leads:
         finish(folder, options)
@@ -130,7 +136,7 @@ def compare(
         Default: cl1.
     out
         New folder for the runs, or a URL such as s3://BUCKET/NAME to which everything is copied at the end (needs
-        fsspec). Default: runs/compare-BENCHMARK-SCENARIO-TIME.
+        fsspec); the URL also beside --resume. Default: runs/compare-BENCHMARK-SCENARIO-TIME.
     resume
         Folder of a comparison to go on with.
     """
@@ -155,7 +161,7 @@ def compare(
     if not jobs:
         say(f"The comparison in {folder} is finished; there is nothing to go on with.")
     try:
-        if stopped(jobs, place, options.go_on("compare", folder), options.computing):
+        if stopped(jobs, place, options.go_on("compare", folder, delivery.url), options.computing):
             return 130
     except StudyError as error:  # the other runs are finished
         keep_failures(folder, error.failures)

@@ -10,13 +10,17 @@ from typing import Any
 from mnemon.errors import UsageError
 
 
+def is_url(out: str | Path | None) -> bool:
+    """Tell whether `--out` is a URL."""
+    return isinstance(out, str) and "://" in out
+
+
 class Delivery:
     """What `--out` says: a folder, nothing, or a URL to which the folder is copied when all is done."""
 
     def __init__(self, out: str | None):
-        is_url = out is not None and "://" in out
-        self.url = out if is_url else None
-        self.folder = Path(out) if out is not None and not is_url else None
+        self.url = out if is_url(out) else None
+        self.folder = Path(out) if out is not None and not is_url(out) else None
         """The folder to work in, if one is named."""
         if self.url is not None:
             self._check(self.url)

@@ -129,13 +129,18 @@ def from_record(record: RunRecord, overrides: Sequence[str] = ()) -> RunConfig:
     return resolve(Preset(record.preset, "", "", published, values), overrides)
 
 
+def check_device_name(name: str) -> None:
+    """Refuse a word that names no device, here or elsewhere."""
+    choose("device", name.partition(":")[0], dict.fromkeys(("cpu", "cuda", "mps", "auto")))
+
+
 def pick_device(name: str) -> torch.device:
     """Return a device by name; auto takes the best that is there."""
+    check_device_name(name)
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         return torch.device(next(d for d in ("cuda", "mps", "cpu") if there[d]))
     kind, _, index = name.partition(":")
-    choose("device", kind, {**there, "auto": True})
     count = torch.cuda.device_count() if kind == "cuda" else 1
     if not there.get(kind) or (index and (not index.isdigit() or int(index) >= count)):
         raise UsageError(
@@ -202,7 +207,10 @@ def new_folder(folder: Path, command: str = "run") -> Path:
 
 
 def begin(config: RunConfig, seed: int, place: Place) -> RunRecord:
-    """Build everything once, so that what is wrong shows before anything is written; return an empty record."""
+    """Build everything once, so that what is wrong shows before anything is written; return an empty record.
+
+    Its device is a word: who runs it, perhaps on another machine, looks whether there is one.
+    """
     stream = build_stream(config, seed, place)
     try:
         learner = build_learner(config, stream, seed)
@@ -210,7 +218,7 @@ def begin(config: RunConfig, seed: int, place: Place) -> RunRecord:
         if "can't allocate" not in str(error):
             raise
         raise UsageError("A network of this size does not fit into memory: take smaller layers or chunks.") from error
-    return _new_record(config, seed, stream, learner, pick_device(place.device))
+    return _new_record(config, seed, stream, learner, place.device)
 
 
 def execute(
@@ -243,20 +251,11 @@ def _execute(
     crew: Crew,
 ) -> RunRecord:
     torch.set_num_threads(place.threads)
-    device = pick_device(place.device)
-    stream = build_stream(config, seed, place).to(device)
-    learner = build_learner(config, stream, seed).to(device)
-    earlier = RunRecord.read(folder) if (folder / RECORD).exists() else None
-    if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
-        raise CheckpointError(
-            f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
-            "or start a new run in another folder."
-        )
-    record = earlier or _new_record(config, seed, stream, learner, device)
-    recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
-    trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
-    trainer.resume()
-    crew.any(False)  # all have read the folder before the first one writes to it
+    record, recorder, trainer = crew.together(
+        lambda: _prepare(config, seed, folder, place, watcher, should_stop, crew)
+    )
+    _check_moments(crew.words((trainer.progress.task_id, trainer.progress.step)), folder)
+    # All have read the folder; only now the first one writes to it.
     recorder.keep(trainer.progress)
     with (
         events.written(folder, record, trainer.progress, watcher)
@@ -267,6 +266,44 @@ def _execute(
         trainer.run()
     recorder.keep(trainer.progress)
     return record
+
+
+def _prepare(
+    config: RunConfig,
+    seed: int,
+    folder: Path,
+    place: Place,
+    watcher: Watcher,
+    should_stop: Callable[[], bool],
+    crew: Crew,
+) -> tuple[RunRecord, _Recorder, Trainer]:
+    """Build everything and go back to the folder's checkpoint, if there is one; nothing is written."""
+    device = pick_device(place.device)
+    stream = build_stream(config, seed, place).to(device)
+    learner = build_learner(config, stream, seed).to(device)
+    earlier = RunRecord.read(folder) if (folder / RECORD).exists() else None
+    if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
+        raise CheckpointError(
+            f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
+            "or start a new run in another folder."
+        )
+    record = earlier or _new_record(config, seed, stream, learner, str(device))
+    if not (folder / checkpoint.FILE).exists():
+        record.versions = _versions(str(device))  # the empty record may be of another machine
+    recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
+    trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
+    trainer.resume()
+    return record, recorder, trainer
+
+
+def _check_moments(moments: Sequence[tuple[int, int]], folder: Path) -> None:
+    """Refuse to share a run between processes that have found it at different moments."""
+    different = [f"task {task_id + 1}, step {step}" for task_id, step in dict.fromkeys(moments)]
+    if len(different) > 1:
+        raise CheckpointError(
+            f"The processes do not see the same checkpoint in {folder}: they are at {' and '.join(different)}. "
+            "Put the folder where all machines see it, or go on without torchrun."
+        )
 
 
 def load_run(folder: Path, place: Place) -> tuple[RunConfig, TaskStream, AbstractLearner]:
@@ -303,9 +340,7 @@ def build_learner(config: RunConfig, stream: TaskStream, seed: int) -> AbstractL
     return learner(config.method, problem)
 
 
-def _new_record(
-    config: RunConfig, seed: int, stream: TaskStream, learner: AbstractLearner, device: torch.device
-) -> RunRecord:
+def _new_record(config: RunConfig, seed: int, stream: TaskStream, learner: AbstractLearner, device: str) -> RunRecord:
     counts = learner.counts()
     return RunRecord(
         preset=config.preset,
@@ -313,18 +348,22 @@ def _new_record(
         seed=seed,
         metric="accuracy" if stream.kind is Kind.CLASSIFICATION else "mse",
         task_names=names(stream.tasks),
-        counts={**asdict(counts), "compression": counts.compression},
-        versions={
-            "mnemon": mnemon.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "system": f"{platform.system()} {platform.machine()}",
-            "device": str(device),
-        },
+        counts={**asdict(counts), "compression": counts.compression, "sees_past": learner.sees_past},
+        versions=_versions(device),
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         published=config.published,
     )
+
+
+def _versions(device: str) -> dict[str, str]:
+    return {
+        "mnemon": mnemon.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": device,
+    }
 
 
 def resume_config(record: RunRecord, preset: Preset | None, overrides: Sequence[str]) -> RunConfig:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
+import math
 import os
 import signal
 import socket
@@ -42,6 +43,8 @@ class RayTasks:
         self._address, self._workers = address, workers
         self._running: dict[Any, Job] = {}
         self._asked: set[int] = set()
+        self._gpus = 0
+        """GPUs of each task."""
         self._line: Any = None
         self._left: list[Event] = []
         """Events that came at the very end."""
@@ -61,8 +64,12 @@ class RayTasks:
                     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
                     raise UsageError(f"Ray could not be started or joined: {reason}") from error
             self._began = True
-        gpus = 1 if self._place.device.startswith("cuda") else 0
-        self._task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_work)
+        try:
+            self._gpus = _gpus(self._place.device, self._count("GPU"))
+        except UsageError:
+            self._leave()
+            raise
+        self._task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=RETRIES)(_work)
         self._line = ray.remote(num_cpus=0, max_restarts=-1)(Line).remote()
         return self
 
@@ -74,14 +81,24 @@ class RayTasks:
             ray.wait(list(self._running), num_returns=len(self._running), timeout=60.0)
         self._left = self._arrived()
         ray.kill(self._line)
+        self._leave()
+
+    def _leave(self) -> None:
+        import ray
+
         if self._began:
             ray.shutdown()
 
     def room(self) -> int:
         """Return how many more tasks the cluster has room for, or the user has asked for."""
+        places = min(self._count("CPU"), self._count("GPU") if self._gpus else math.inf)
+        return (self._workers or max(int(places), 1)) - len(self._running)
+
+    def _count(self, resource: str) -> float:
+        """Count what the whole cluster has of a resource."""
         import ray
 
-        return (self._workers or int(ray.cluster_resources().get("CPU", 1))) - len(self._running)
+        return float(ray.cluster_resources().get(resource, 0))
 
     def start(self, job: Job) -> None:
         """Give a job to the cluster, with the files that are in its folder."""
@@ -140,6 +157,14 @@ class RayTasks:
 
         with contextlib.suppress(ray.exceptions.RayError):
             return ray.get(getattr(self._line, verb).remote(*words))
+
+
+def _gpus(device: str, there: float) -> int:
+    """Return how many GPUs a task asks for: without asking it sees none of those that are there."""
+    wanted = device.startswith("cuda")
+    if wanted and there < 1:  # Ray would wait for one without end
+        raise UsageError(f"The Ray cluster has no GPU for --device {device}: take cpu or auto.")
+    return int(wanted or (device == "auto" and there >= 1))
 
 
 def check_cluster(address: str) -> None:
