@@ -195,6 +195,21 @@ def test_the_default_folder_is_named_after_benchmark_and_scenario(mnemon, tmp_pa
     assert [path.name for path in (folder / "finetuned-target").iterdir()] == ["seed-0"]
 
 
+def test_what_sees_earlier_data_again_is_said_to_keep_all_of_it(mnemon, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    methods = ["joint", "replay:replay.model=real", "finetuned-target"]
+    words = ["compare", *methods, *with_settings(*SMALL, "epochs=0.5"), "--workers", "1", "--out", "runs"]
+    assert {row[0]: row[5] for row in table_of(mnemon(*words).out)} == dict(
+        zip(methods, ("all data", "all data", "0"), strict=True)
+    )
+    runs = lines_of(tmp_path / "runs" / "comparison.csv")
+    assert [(run["sees_past"], run["bytes_per_task"]) for run in runs] == [
+        ("True", "0"),
+        ("True", "0"),
+        ("False", "0"),
+    ]
+
+
 def test_a_regression_is_compared_in_its_own_unit(mnemon, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     words = ["compare", "finetuned-hypernet", "joint", "--benchmark", "toy", *with_settings("steps=2")]
@@ -208,7 +223,7 @@ def test_a_regression_is_compared_in_its_own_unit(mnemon, monkeypatch):
     [
         ([], "Name the methods to compare, such as: mnemon compare hypernet finetuned-target joint"),
         (["joint", "joint"], "'joint' is named twice; a variant is written METHOD:name=value."),
-        (["jiont"], "Unknown method 'jiont'. Did you mean 'joint'? Choose one of: finetuned-hypernet, "),
+        (["jiont"], "Unknown method 'jiont'. Did you mean 'joint'? Choose one of: hnet-r, replay-bound, "),
         (["joint:lr"], "A method is written METHOD or METHOD:name=value,name=value, not 'joint:lr'."),
         (["joint", "--scenario", "cl0"], "Unknown scenario 'cl0'. Did you mean 'cl"),
         (["joint", "--benchmark", "mnist"], "Unknown preset 'mnist'. "),
