@@ -8,12 +8,15 @@ import webbrowser
 from pathlib import Path
 
 import pytest
+from command_line import with_settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from mnemon.experiments import embeddings
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, resolve
 from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
 from mnemon.results import report
+from mnemon.results.figures import EmbeddingMap
 from mnemon.training.trainer import Stopped
 
 
@@ -49,6 +52,26 @@ def test_a_comparison_ends_with_a_report(mnemon, monkeypatch, tmp_path):
     outcome = mnemon("compare", "joint", "finetuned-target", *settings, "--out", "c")
     assert "tasks.csv; with figures: report.html); show it again" in outcome.out.splitlines()[-1]
     assert "Side by side: split-digits, cl1" in (tmp_path / "c" / "report.html").read_text()
+
+
+def test_a_run_with_embeddings_of_two_numbers_has_a_map_in_its_report(mnemon, monkeypatch, tmp_path):
+    monkeypatch.delenv("MNEMON_NO_REPORT")
+    monkeypatch.setattr(embeddings, "SIDE", 3)
+    words = with_settings("method.hypernet.embedding_size=2", "steps=4", "n_tasks=2", "target.hidden=[20]")
+    outcome = mnemon("run", "split-digits", *words, "--seeds", "2", "--workers", "1", "--out", "run", "--quiet")
+    assert outcome.out.count("Mapping the embedding space for the report …\n") == 1
+    assert "from each place of the embedding space" in (tmp_path / "run" / "report.html").read_text()
+    space = EmbeddingMap.read(tmp_path / "run" / "seed-0")
+    assert (len(space.xs), list(space.accuracy)) == (3, ["0,1", "2,3"])
+    assert EmbeddingMap.read(tmp_path / "run" / "seed-1") is None
+    assert "Mapping" not in mnemon("run", "--resume", "run").out
+
+
+def test_a_regression_has_no_map_but_its_predictions(mnemon, monkeypatch, tmp_path):
+    monkeypatch.delenv("MNEMON_NO_REPORT")
+    outcome = mnemon("run", "toy", *with_settings("steps=4"), "--out", "run", "--quiet")
+    assert "Mapping" not in outcome.out
+    assert "What is predicted at the end and what is true, seed 0" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_report_of_its_own(mnemon, finished, tmp_path, opened, monkeypatch):
@@ -102,6 +125,18 @@ def test_events_hold_what_the_record_holds(mnemon, small, tmp_path):
     assert found["accuracy/task_1"] == [(20 * (i + 1), pytest.approx(row[0])) for i, row in enumerate(rows)]
     assert found["accuracy/task_3"] == [(60, pytest.approx(rows[2][2]))]
     assert found["accuracy/average"][-1] == (60, pytest.approx(sum(rows[2]) / 3))
+
+
+def test_events_stand_at_the_steps_that_were_made(mnemon, tmp_path):
+    words = with_settings("epochs=0.5", "n_tasks=3", "target.hidden=[20]", "log_every=2")
+    assert mnemon("run", "split-digits", *words, "--out", "run", "--quiet", "--tensorboard").code == 0
+    losses = [json.loads(line) for line in (tmp_path / "run" / "losses.jsonl").read_text().splitlines()]
+    made = [max(entry["step"] for entry in losses if entry["task"] == task) for task in range(3)]
+    found = scalars(tmp_path / "run")
+    assert [step for step, _ in found["accuracy/average"]] == list(itertools.accumulate(made))
+    assert [step for step, _ in found["loss/task_loss"]] == [
+        sum(made[: int(entry["task"])]) + entry["step"] for entry in losses
+    ]
 
 
 def test_events_of_a_resumed_run_are_those_of_one_that_never_stopped(tmp_path):

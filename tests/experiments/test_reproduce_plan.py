@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 from mnemon.errors import UsageError
-from mnemon.experiments import predicting
+from mnemon.experiments.embeddings import map_of
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.reproduce import document, figures, outcome, recipe
-from mnemon.experiments.reproduce.embeddings import map_of
 from mnemon.experiments.reproduce.plan import lines, make_plan, prepare, wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SHORT, SMOKE, load
 from mnemon.experiments.reproduce.shelf import key_of, look
 from mnemon.experiments.run import Place, execute, from_record, load_run, resolve
 from mnemon.experiments.study import run_jobs
-from mnemon.results.figures import EmbeddingMap
+from mnemon.results.figures import EmbeddingMap, read_curves
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.training import checkpoint
 from mnemon.training.trainer import Stopped
@@ -252,7 +251,32 @@ def test_every_recipe_has_its_table_its_numbers_and_its_figure(recipes, tmp_path
         ("a HNET", "1"), ("a HNET", "2"), ("b HNET", "1"), ("b HNET", "2"),
     ]  # fmt: skip
     assert [float(row["x"]) for row in rows_of(out / "other" / "points.csv")] == [0.1, 1.0]
+    assert [row["published"] for row in rows_of(out / "other" / "points.csv")] == ["", ""]
     assert "a HNET during" in (out / "one" / "table.txt").read_text()
+
+
+@pytest.mark.parametrize(("budget", "more"), [(PAPER, ""), (SMOKE, "; all else: budget smoke")])
+def test_published_numbers_are_drawn_beside_what_came_out(recipes, tmp_path, monkeypatch, budget, more):
+    drawn = {}
+    monkeypatch.setattr(figures.figures, "save", lambda chart, path: drawn.update({path.name: chart.to_dict()}))
+    number = 'published = "50 ± 4"\nvalues ='
+    (recipes / "other.toml").write_text((recipes / "other.toml").read_text().replace("values =", number))
+    recipe._read.cache_clear()
+    recipe._load.cache_clear()
+    ran(tmp_path / "out", "one", "other", budget=budget)
+    written(tmp_path / "out", "one", "other", budget=budget)
+    tasks, against = drawn["tasks.svg"], drawn["against.svg"]
+    assert [(m["label"], m["mean"], m["sem"]) for m in list(tasks["datasets"].values())[-1]] == [
+        ("a HNET", 50, 40),
+        ("a HNET, right after", 50, 40),
+    ]
+    assert tasks["title"] == f"dashed, with a hollow mark: published mean{more}"
+    assert [(m["x"], m["mean"], m["sem"]) for m in list(against["datasets"].values())[-1]] == [
+        (0.1, 50, 4),
+        (1, 50, 4),
+    ]
+    assert against["title"] == f"hollow diamonds: published{more}"
+    assert [row["published"] for row in rows_of(tmp_path / "out" / "other" / "points.csv")] == ["50.0", "50.0"]
 
 
 def test_without_the_packages_for_figures_there_are_tables_and_one_hint(recipes, tmp_path, monkeypatch):
@@ -290,6 +314,15 @@ def test_a_map_is_made_once_and_kept_in_the_run_folder(recipes, tmp_path):
     assert (folder / "embedding-map.json").stat().st_mtime_ns == stamp
 
 
+def test_a_map_may_be_made_on_some_of_the_test_examples(recipes, tmp_path):
+    folder = ran(tmp_path / "out", "map").jobs[0].folder
+    _, stream, _ = load_run(folder, PLACE)
+    n = len(stream.tasks[0].test)
+    whole, same, some = (map_of(folder, PLACE, 3, most).accuracy["0,1"] for most in (None, n, 10))
+    assert whole == same != some
+    assert all(value % 10 == pytest.approx(0, abs=1e-4) for row in some for value in row)  # of ten examples
+
+
 def test_a_run_without_embeddings_of_two_numbers_has_no_map(recipes, tmp_path):
     folder = ran(tmp_path / "out", "one").jobs[0].folder
     with pytest.raises(UsageError, match=r"has no task embeddings of two numbers, of which a map could be made\.$"):
@@ -312,7 +345,7 @@ def test_a_regression_keeps_its_predictions_of_both_moments(tmp_path):
     with pytest.raises(Stopped):
         execute(config, 0, tmp_path, PLACE, None, lambda: next(stops) == 30)
     record = execute(from_record(RunRecord.read(tmp_path)), 0, tmp_path, PLACE)
-    curves = predicting.read(tmp_path)
+    curves = read_curves(tmp_path)
     assert [curve.name for curve in curves] == record.task_names
     for j, curve in enumerate(curves):
         for row, predicted in ((j, curve.right_after), (-1, curve.at_the_end)):
@@ -321,9 +354,11 @@ def test_a_regression_keeps_its_predictions_of_both_moments(tmp_path):
 
 
 def test_damaged_predictions_are_named(tmp_path):
-    (tmp_path / predicting.FILE).write_text("[3]")
-    with pytest.raises(UsageError, match=r"predictions\.json holds no predictions \(.*\): delete it\.$"):
-        predicting.read(tmp_path)
+    short = {"name": "a", "x": [0.0, 1.0], "truth": [0.0, 1.0], "right_after": [0.5]}
+    for facts, why in (([3], ".*"), ([short], "task 'a' has 2 inputs and 1 values")):
+        (tmp_path / "predictions.json").write_text(json.dumps(facts))
+        with pytest.raises(UsageError, match=rf"predictions\.json holds no predictions \({why}\): delete it\.$"):
+            read_curves(tmp_path)
 
 
 # The document

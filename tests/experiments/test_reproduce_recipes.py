@@ -15,6 +15,7 @@ from mnemon.experiments.reproduce.plan import folder_name, wanted
 from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, SMOKE, load, names, presets, published
 from mnemon.experiments.run import Place, begin, resolve
 from mnemon.results.published import Published
+from mnemon.results.verdict import Background
 
 NAMES = [
     "table-1", "table-forgetting", "table-hat", "table-upper-bound",
@@ -98,6 +99,40 @@ def test_a_recipe_does_not_repeat_the_number_of_its_preset(name):
         own, preset = cell.get("published"), presets().get(cell["preset"])
         if own and preset and not cell.get("settings"):
             assert published(own, "final") != published(preset.published, "final"), cell
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "number"),
+    [
+        ("fig-compression", "chunk 78000", {"final": (97.57, 0.02), "during": (97.58, 0.02)}),
+        ("fig-compression", "chunk 32000", {}),
+        ("fig-beta", "beta 0.01", {"final": (96.18, 0.09), "during": (96.12, 0.08)}),
+        ("fig-beta", "beta 0.1", {}),
+    ],
+)
+def test_a_point_of_a_figure_has_the_number_of_its_preset_where_it_is_that_preset(name, row, number):
+    (cell,) = [cell for cell in load(name).cells if cell.row == row]
+    assert cell.published == number
+
+
+@pytest.mark.parametrize(
+    ("preset", "seeds", "caveat"),
+    [
+        ("permuted-10", 20, ""),
+        ("permuted-100", 5, ""),
+        ("permuted-10-small-hat", 5, "HAT was trained for 200 epochs with a falling rate"),
+        ("split-digits", None, ""),
+    ],
+)
+def test_the_recipes_know_over_how_many_seeds_the_number_of_a_preset_is(preset, seeds, caveat):
+    assert recipe.background(preset) == Background(seeds, caveat)
+
+
+def test_the_number_of_a_preset_is_over_as_many_seeds_in_every_recipe():
+    (cell,) = [cell for cell in load("fig-compression").cells if cell.row == "chunk 78000"]
+    assert load("fig-compression").published_seeds(cell) == 20
+    own = next(cell for cell in load("table-hat").cells if cell.preset == "permuted-10" and not cell.settings)
+    assert load("table-hat").published_seeds(own) == 5
 
 
 @pytest.mark.parametrize(

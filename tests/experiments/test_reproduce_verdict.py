@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemon.experiments.reproduce.verdict import BETTER, NO_NUMBER, NOT_RUN, SHORT, WITHIN, Line, judge
-from mnemon.results.published import Published
+from mnemon.results import verdict as report
+from mnemon.results.published import Published, read
+from mnemon.results.record import RunRecord
 
 NUMBER = Published(97.57, 0.02)
 accuracies = st.floats(0, 100).map(lambda value: round(value, 2))
@@ -35,6 +37,24 @@ errors = st.floats(0.001, 5)
 )
 def test_a_verdict_says_how_a_measured_number_stands_to_a_published_one(number, values, verdict):
     assert judge(number, 20, values) == verdict
+
+
+@given(
+    accuracies, st.floats(0, 5) | st.just(math.nan), st.integers(1, 20), st.lists(accuracies, min_size=1, max_size=4)
+)
+def test_the_report_says_the_same_of_the_same_runs(mean, sem, seeds, values):
+    text = f"{mean}" if math.isnan(sem) else f"{mean} ± {sem:.3f}"
+    records = [record_of(value, seed, text) for seed, value in enumerate(values)]
+    said = judge(read(text), seeds, [record.accuracy.final.value for record in records])
+    judgement = report.judge(records, report.Background(seeds)).judgement
+    words = {report.Judgement.ABOVE: BETTER, report.Judgement.SHORT: SHORT, report.Judgement.WITHIN: WITHIN}
+    assert said.startswith(words[judgement])
+
+
+def record_of(value: float, seed: int, published: str) -> RunRecord:
+    return RunRecord(
+        "p", {}, seed, "accuracy", ["a"], {}, {}, "", matrix=[[value]], published=published, finished=True
+    )
 
 
 def test_of_errors_the_lower_is_the_better():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,20 @@ import pytest
 from rich.console import Console
 
 from mnemon.errors import UsageError
-from mnemon.results.comparison import FILE, RUNS, TASKS, Comparison, in_bytes, is_comparison, shown, write_numbers
+from mnemon.results.comparison import (
+    FILE,
+    RUNS,
+    TASKS,
+    Comparison,
+    in_bytes,
+    is_comparison,
+    kept_per_task,
+    ms_per_step,
+    shown,
+    stored_bytes,
+    write_numbers,
+)
+from mnemon.results.record import RunRecord
 
 TRAINING = {"training": {"steps": 50}}
 
@@ -61,8 +75,8 @@ def test_each_method_has_a_row_in_the_order_of_the_comparison(compared):
     assert "split-x, cl1  Accuracy (%), mean over tasks\n" in text
     # Final 87.5 and 93.5, right after 92.5 and 95.5; 4220 + 2 × 32 numbers; 1 s for 2 × 50 steps.
     assert rows_of(text) == {
-        "second": ["90.50 ± 3.00", "94.00 ± 1.50", "-3.50", "4,284", "128 B", "10.00"],
-        "first": ["93.50 ± 0.00", "95.50 ± 0.00", "-2.00", "1,848", "1.8 kB", "10.00"],
+        "second": ["90.50 ± 3.00", "94.00 ± 1.50", "-3.50 ± 1.50", "4,284", "128 B", "10.00"],
+        "first": ["93.50 ± 0.00", "95.50 ± 0.00", "-2.00 ± 0.00", "1,848", "1.8 kB", "10.00"],
     }
     assert list(rows_of(text)) == ["second", "first"]
     assert "2 seeds for each method, mean ± SEM\n" in text
@@ -85,6 +99,42 @@ def test_what_only_some_have_is_missing_in_the_others(compared):
     assert "inferred" in text
     assert rows_of(text)["ent"] == ["87.50", "92.50", "-5.00", "70.00", "4,284", "128 B", "10.00", "69.48 ± 0.80"]
     assert rows_of(text)["told"] == ["87.50", "92.50", "-5.00", "·", "4,284", "128 B", "10.00"]
+
+
+def test_the_inferred_tasks_are_shown_with_their_error(compared):
+    runs = [{"inferred": [[70.0, float("nan")], [60.0, right]]} for right in (80.0, 90.0)]
+    assert rows_of(text_of(compared(ent=runs)))["ent"][3] == "72.50 ± 2.50"
+
+
+def test_a_step_is_one_that_was_made_whatever_the_setting_says(make_record):
+    of_epochs = {"preset": "x", "training": {"steps": 50, "epochs": 2.0}}
+    steps = [(0, 50), (0, 63), (1, 50), (1, 100), (1, 137)]
+    losses = [{"task": task, "step": step, "task_loss": 0.5} for task, step in steps]
+    assert ms_per_step(make_record(config=of_epochs, losses=losses)) == 5.0  # 1 s for 63 + 137 steps
+    assert ms_per_step(make_record(config=of_epochs, losses=losses, finished=False)) is math.nan
+
+
+def test_without_losses_the_setting_says_how_many_steps_there_were(make_record):
+    assert ms_per_step(make_record(config=TRAINING, losses=[])) == 10.0
+
+
+@pytest.mark.parametrize(
+    ("facts", "text", "stored"),
+    [
+        ({}, "128 B", 4 * 4284),
+        ({"bytes_per_task": 200, "sees_past": False}, "200 B", 4 * 4220 + 2 * 200),
+        ({"bytes_per_task": 200, "spared": 5}, "200 B", 4 * 4215 + 2 * 200),
+        ({"per_task": 0, "bytes_per_task": 0, "sees_past": False}, "0", 4 * 4220),
+        ({"per_task": 0, "bytes_per_task": 0, "sees_past": True}, "all data", 4 * 4220),
+    ],
+)
+def test_what_is_kept_of_a_task_is_bytes_or_all_its_data(make_record, tmp_path, facts, text, stored):
+    record = make_record()
+    record.counts.update(facts)
+    record.write(tmp_path)
+    read = RunRecord.read(tmp_path)
+    assert kept_per_task(read) == text
+    assert stored_bytes(read) == stored
 
 
 def test_errors_are_shown_in_their_own_unit(compared):
@@ -136,12 +186,22 @@ def test_nothing_is_lost_in_80_columns(compared):
         assert part in text
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_an_error_that_does_not_fit_beside_its_mean_stands_below_it(compared, width):
+    label = "finetuned-hypernet_beta=0.0001"
+    runs = [{**run, "inferred": [[70.0, 60.0], [60.0, 80.0]], "published": "69.48 ± 0.80"} for run in ({}, BETTER)]
+    lines = text_of(compared(**{label: runs}), width).partition("─\n")[2].splitlines()
+    means, errors = (re.split(r"\s{2,}", line.strip())[1:] for line in lines[:2])
+    assert means == ["90.50", "94.00", "-3.50", "70.00", "4,284", "128 B", "10.00", "69.48"]
+    assert errors == ["± 3.00", "± 1.50", "± 1.50", "± 0.00", "± 0.80"]
+
+
 @pytest.mark.parametrize(
-    ("numbers", "text"),
-    [(0, "0"), (1, "4 B"), (24, "96 B"), (249, "996 B"), (250, "1.0 kB"), (448, "1.8 kB"), (1.5e6, "6.0 MB")],
+    ("size", "text"),
+    [(0, "0"), (4, "4 B"), (96, "96 B"), (996, "996 B"), (1000, "1.0 kB"), (1792, "1.8 kB"), (6e6, "6.0 MB")],
 )
-def test_memory_is_shown_in_a_unit_that_fits(numbers, text):
-    assert in_bytes(numbers) == text
+def test_memory_is_shown_in_a_unit_that_fits(size, text):
+    assert in_bytes(size) == text
 
 
 def test_the_numbers_are_kept_for_each_run_and_task(compared):
@@ -150,7 +210,8 @@ def test_the_numbers_are_kept_for_each_run_and_task(compared):
     first, second, third = lines_of(folder / RUNS)
     assert first == {
         "label": "a", "preset": "some-preset", "seed": "0", "final": "87.5", "during": "92.5", "bwt_gem": "-10.0",
-        "inferred": "", "parameters": "4284", "per_task": "32", "ms_per_step": "10.0", "finished": "True",
+        "inferred": "", "parameters": "4284", "per_task": "32", "bytes_per_task": "128", "sees_past": "",
+        "ms_per_step": "10.0", "finished": "True",
     }  # fmt: skip
     assert [second[key] for key in ("seed", "final", "during", "ms_per_step", "finished")] == [
         "1",

@@ -11,8 +11,9 @@ import pytest
 
 from mnemon.errors import UsageError
 from mnemon.results import figures
-from mnemon.results.figures import EmbeddingMap, Point, Series
+from mnemon.results.figures import Curve, EmbeddingMap, Point, Series
 from mnemon.results.figures.style import COLOURS, spread_out
+from mnemon.results.published import Published
 
 
 def parts(spec: dict) -> Iterator[dict]:
@@ -102,13 +103,31 @@ def test_methods_are_compared_at_the_end_and_on_each_task(seeds, make_record):
         ("other", 87.5, None, 1),
     ]
     assert [(m["label"], m["mean"]) for m in marks] == [("one", 86)]
-    (tasks,) = data_of(figures.methods_per_task(groups))
+    tasks, marks = data_of(figures.methods_per_task(groups))
     assert [(p["label"], p["task"], p["mean"]) for p in tasks] == [
         ("one", 1, 85),
         ("one", 2, 96),
         ("other", 1, 80),
         ("other", 2, 95),
     ]
+    assert [(m["label"], m["mean"], m["sem"]) for m in marks] == [("one", 86, 1)]
+
+
+def test_published_means_are_lines_whose_ends_have_the_shapes_of_the_methods(seeds, make_record):
+    groups = {"one": seeds, "other": [make_record()]}
+    chart = figures.methods_per_task(groups, {"other": Published(70.0)})
+    _, marks = data_of(chart)
+    assert [(m["label"], m["mean"], m["sem"]) for m in marks] == [("other", 70, None)]
+    assert marks_of(chart) == ["line", "rule", "point", "rule", "point"]
+    rule, end = list(parts(chart.to_dict()))[-2:]
+    assert rule["encoding"]["tooltip"][1] == {
+        "field": "mean",
+        "title": "published mean over tasks",
+        "type": "quantitative",
+    }
+    assert end["encoding"]["shape"]["scale"]["domain"] == ["one", "other"]
+    assert chart.to_dict()["title"] == "dashed, with a hollow mark: published mean"
+    assert marks_of(figures.methods_per_task(groups, {})) == ["line", "rule", "point"]
 
 
 def test_loss_terms_run_through_all_tasks(make_record):
@@ -127,6 +146,16 @@ def test_loss_terms_run_through_all_tasks(make_record):
     assert marks_of(figures.loss_terms(records)).count("line") == 2
     with pytest.raises(UsageError, match=r"Unknown loss term 'penality'\. Did you mean 'penalty'\?"):
         figures.loss_term(records, "penality")
+
+
+def test_each_task_begins_where_the_one_before_it_ended(make_record):
+    steps = [(0, 50), (0, 63), (1, 50), (1, 137), (2, 20)]  # by epochs: each has as many as its data ask for
+    losses = [{"task": task, "step": step, "task_loss": 0.5} for task, step in steps]
+    names = ["a", "b", "c", "not begun"]
+    chart = figures.loss_term([make_record((), task_names=names, losses=losses, finished=False)], "task_loss")
+    points, begins = sorted(data_of(chart), key=len, reverse=True)
+    assert [(p["task"], p["step"]) for p in points] == [(1, 50), (1, 63), (2, 113), (2, 200), (3, 220)]
+    assert begins == [{"step": 63}, {"step": 200}]
 
 
 def test_long_curves_are_averaged_and_say_so(make_record):
@@ -248,6 +277,34 @@ def test_accuracy_against_a_setting_with_published_points():
     assert [(p["label"], p["mean"], p["low"]) for p in published] == [("a", 89, 88.5)]
     with pytest.raises(UsageError, match="no place for values of beta that are not above 0"):
         figures.accuracy_against([Series("a", [Point(0, 1)])], "beta", log=True)
+
+
+@pytest.fixture
+def curves() -> list[Curve]:
+    x = [i / 100 for i in range(201)]
+    return [Curve(name, x, x, x, [value + 1 for value in x]) for name in ("a", "b")]
+
+
+def test_predictions_are_drawn_beside_the_truth_for_some_points_of_each_task(curves):
+    chart = figures.predictions({"": curves})
+    (points,) = data_of(chart)
+    assert [point["task"] for point in points] == ["a"] * 50 + ["b"] * 50
+    assert points[0] == {"label": "", "task": "a", "x": 0, "truth": 0, "value": 1}
+    assert points[-1]["x"] == 2
+    assert marks_of(chart) == ["line", "point"]
+    assert chart.to_dict()["title"] == "dashed: true; marks: predicted at the end"
+
+
+def test_predictions_of_several_methods_have_a_panel_each_and_look_as_all_figures_do(curves):
+    chart = figures.predictions({"one": curves, "other": curves[:1]}).to_dict()
+    assert chart["facet"]["column"]["sort"] == ["one", "other"]
+    assert chart["config"] == figures.predictions({"": curves}).to_dict()["config"]
+
+
+def test_predictions_are_kept_in_the_run_folder(curves, tmp_path):
+    assert figures.read_curves(tmp_path) == []
+    figures.write_curves(tmp_path, curves)
+    assert figures.read_curves(tmp_path) == curves
 
 
 # Files

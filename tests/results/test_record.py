@@ -168,3 +168,12 @@ def test_a_folder_without_runs_is_named(tmp_path):
         find_runs(tmp_path)
     with pytest.raises(UsageError, match=r"There is no folder .*nothing"):
         find_runs(tmp_path / "nothing")
+
+
+def test_a_drift_that_was_not_measured_is_read_as_none(make_record, tmp_path):
+    make_record(drift=[0.5, float("nan")]).write(tmp_path)
+    measured, missing = RunRecord.read(tmp_path).drift
+    assert (measured, math.isnan(missing)) == (0.5, True)
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "drift"}))
+    assert RunRecord.read(tmp_path).drift == []

@@ -13,11 +13,12 @@ import pytest
 from PIL import Image
 
 from mnemon.errors import UsageError
-from mnemon.results import report
+from mnemon.results import figures, report
 from mnemon.results.comparison import Comparison
-from mnemon.results.figures import EmbeddingMap
+from mnemon.results.figures import Curve, EmbeddingMap
 from mnemon.results.groups import gather
 from mnemon.results.report import write_report
+from mnemon.results.verdict import Background
 
 CONFIG = {
     "preset": "some-preset",
@@ -117,6 +118,23 @@ def test_seeds_of_one_experiment_are_one_section_with_their_means(write, tmp_pat
     assert {chart["width"] for chart in page.charts.values()} == {"container"}
 
 
+def test_costs_are_those_of_the_steps_that_were_made_and_of_all_that_is_kept(write, tmp_path):
+    counts = {"learned": 1000, "per_task": 0, "bytes_per_task": 0, "target": 1000, "n_tasks": 2, "compression": 1.0}
+    norms = {**counts, "per_task": 30, "bytes_per_task": 128, "sees_past": False}
+    losses = [{"task": task, "step": 100, "task_loss": 0.5} for task in (0, 1)]
+    write("runs/joint", preset="joint", counts={**counts, "sees_past": True})
+    write("runs/norms", preset="norms", counts=norms, losses=losses)
+    page = Page(write_report([tmp_path / "runs"]))
+    assert [row[3:] for row in page.rows("Accuracy (%), mean over tasks")] == [
+        ["1,000", "all data", "10"],
+        ["1,060", "128 B", "5"],
+    ]
+    costs = dict(page.rows("Parameters and time"))  # of the last section
+    assert costs["parameters stored after the last task"] == "1,060 (4.3 kB)"
+    assert costs["kept of each task"] == "128 B"
+    assert costs["training step"] == "5 ms"
+
+
 def test_the_page_needs_nothing_else(write):
     page = Page(write_report([write("run")]))
     assert page.outside == []
@@ -203,13 +221,104 @@ def test_a_map_of_the_embedding_space_is_shown_with_its_numbers(write):
     assert sum("chosen" in json.dumps(chart) for chart in page.charts.values()) == 1
 
 
+def test_a_drift_that_was_not_measured_is_left_out_of_the_largest(write, tmp_path):
+    write("runs/seed-0", drift=[float("nan"), 0.02, 0.01])
+    write("runs/seed-1", drift=[0.04, float("nan")], seed=1)
+    write("runs/seed-2", drift=[float("nan")], seed=2)
+    page = Page(write_report([tmp_path / "runs"]))
+    assert page.rows("Metrics")[-1][:2] == ["drift of replay", "0.03 ± 0.01"]
+    assert "drift of replay" not in Page(write_report([tmp_path / "runs" / "seed-2"])).text
+
+
+def test_predictions_of_curves_are_shown_when_there_are_some(write):
+    folder = write("run", ((0.1, None), (0.2, 0.3)), metric="mse", seed=4)
+    figures.write_curves(folder, [Curve("x+3", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0])])
+    assert len(Page(write_report([folder])).charts) == 5  # it is not finished
+    figures.write_curves(folder, [Curve("x+3", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0], [3.5, 4.0])])
+    page = Page(write_report([folder]))
+    assert len(page.charts) == 6
+    assert "What is predicted at the end and what is true, seed 4." in page.text
+    assert {chart["width"] for chart in page.charts.values()} == {"container"}
+
+
+def against(page: Page) -> dict | None:
+    return next((c for c in page.charts.values() if "against" in c["description"]), None)
+
+
+def test_experiments_that_differ_in_one_number_are_drawn_against_it(write, tmp_path):
+    for beta, published in ((0.01, "88 ± 1"), (1.0, ""), (0.1, "")):
+        for seed in (0, 1):
+            config = {"method": {"name": "hypernet", "beta": beta, "hidden": [10, 10]}}
+            write(f"r/{beta}/{seed}", ((90.0 + seed, None), (80.0, 95.0)), config, seed=seed, published=published)
+    chart = against(Page(write_report([tmp_path / "r"])))
+    assert chart["description"] == "Accuracy (%) against method.beta, mean over tasks, with SEM over seeds"
+    measured, published = chart["datasets"].values()
+    found = [(row["label"], row["x"], row["mean"], row["sem"]) for row in measured]
+    assert found[:3] == [("at the end", x, 87.5, 0) for x in (0.01, 0.1, 1)]
+    assert found[3:] == [("right after each task", x, 92.75, 0.25) for x in (0.01, 0.1, 1)]
+    assert [(row["x"], row["mean"]) for row in published] == [(0.01, 88)]
+    assert '"type": "log"' in json.dumps(chart)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"method": {"name": "hypernet", "beta": 0.1}, "training": {"steps": 60, "scenario": "cl1"}},  # two settings
+        {"method": {"name": "hypernet", "beta": "high"}},  # a word
+        {"method": {"name": "hypernet", "beta": True}},
+        {"method": {"name": "joint"}},
+    ],
+)
+def test_experiments_that_differ_otherwise_are_not_drawn_against_a_setting(write, tmp_path, second):
+    write("r/a", config={"method": {"name": "hypernet", "beta": 0.01}})
+    write("r/b", config=second)
+    assert against(Page(write_report([tmp_path / "r"]))) is None
+
+
+def test_an_experiment_without_a_result_is_left_out_of_what_is_drawn_against_a_setting(write, tmp_path):
+    for beta in (0.01, 0.1):
+        write(f"r/{beta}", config={"method": {"name": "hypernet", "beta": beta}})
+    write("r/c", ((90.0, None),), {"method": {"name": "joint"}}, finished=False)
+    (points,) = against(Page(write_report([tmp_path / "r"])))["datasets"].values()
+    assert {point["x"] for point in points} == {0.01, 0.1}
+
+
+@pytest.mark.parametrize(
+    ("background", "words"),
+    [
+        (Background(), "not comparable one seed has no spread; run more with --seeds"),
+        (
+            Background(20),
+            "within the spread the difference is 0.50, 2 standard errors as published for single seeds are 0.92",
+        ),
+        (
+            Background(4),
+            "short of it the difference is 0.50, 2 standard errors as published for single seeds are 0.45",
+        ),
+        (Background(20, "trained for longer"), "not comparable trained for longer"),
+    ],
+)
+def test_a_single_seed_is_judged_by_the_published_spread_of_single_seeds(write, background, words):
+    asked = []
+    page = Page(
+        write_report([write("run", published="88 ± 0.1")], None, lambda name: asked.append(name) or background)
+    )
+    assert page.rows(VERDICTS)[0][-1] == words
+    assert asked == ["some-preset"]
+
+
+def test_where_neither_has_a_spread_it_is_said(write):
+    page = Page(write_report([write("run", published="88")], None, lambda name: Background(20)))
+    assert page.rows(VERDICTS)[0][-1] == "short of it the difference is 0.50, the spread is not known"
+
+
 def test_hundreds_of_runs_make_a_page_of_bounded_size(write, tmp_path):
     for i in range(65):
         for seed in range(4):
             write(f"runs/{i}/seed-{seed}", config={"method": {"name": "hypernet", "beta": float(i)}}, seed=seed)
     page = Page(write_report([tmp_path / "runs"]))
     assert len(page.rows(RUNS)) == 65
-    assert len(page.charts) == 3 + report.MOST_DRAWN * 5
+    assert len(page.charts) == 4 + report.MOST_DRAWN * 5
     assert "Figures are drawn for the first 12 of 65 experiments; 60 have their tables" in page.text
     assert "Lines are drawn for the first 8 of 65 experiments." in page.text
     assert page.source.count('class="experiment"') == report.MOST_DETAILED

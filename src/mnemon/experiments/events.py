@@ -32,12 +32,11 @@ def written(folder: Path, record: RunRecord, progress: Progress, also: Watcher) 
     check_packages()
     from torch.utils.tensorboard.writer import SummaryWriter
 
-    steps = int(record.config["training"]["steps"])
-    begun = progress.task_id * steps + progress.step
+    begun = _made(progress)
     # What was written after the checkpoint that the run goes on from is taken back: TensorBoard leaves it out.
     writer: Any = SummaryWriter(str(folder), purge_step=begun + 1 if begun else None)
     try:
-        yield _Events(writer, steps, record.metric, also)
+        yield _Events(writer, record.metric, also)
     finally:
         writer.close()
 
@@ -45,18 +44,18 @@ def written(folder: Path, record: RunRecord, progress: Progress, also: Watcher) 
 class _Events(Watcher):
     """Writes what the record keeps, over the steps of all tasks."""
 
-    def __init__(self, writer: Any, steps: int, metric: str, also: Watcher):
-        self.writer, self.steps, self.metric, self.also = writer, steps, metric, also
+    def __init__(self, writer: Any, metric: str, also: Watcher):
+        self.writer, self.metric, self.also = writer, metric, also
 
     def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
         entry = progress.losses[-1] if progress.losses else {}
         if (entry.get("task"), entry.get("step")) == (progress.task_id, progress.step):
             for name, value in terms.items():
-                self.writer.add_scalar(f"loss/{name}", value, progress.task_id * self.steps + progress.step)
+                self.writer.add_scalar(f"loss/{name}", value, _made(progress))
         self.also.on_step(progress, terms)
 
     def on_task_end(self, progress: Progress) -> None:
-        learned, step = progress.task_id, progress.task_id * self.steps
+        learned, step = progress.task_id, _made(progress)
         row = progress.matrix[-1][:learned]
         for j, value in enumerate(row):
             self._add(f"{self.metric}/task_{j + 1}", value, step)
@@ -68,3 +67,8 @@ class _Events(Watcher):
     def _add(self, name: str, value: float, step: int) -> None:
         if not math.isnan(value):
             self.writer.add_scalar(name, value, step)
+
+
+def _made(progress: Progress) -> int:
+    """Return the steps made in all tasks so far: with epochs, tasks differ in theirs."""
+    return sum(progress.steps[: progress.task_id]) + progress.step

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -30,6 +30,7 @@ from mnemon.results.tables import check_same_experiment, spread, tested_on, unit
 FORMAT = 1
 FILE, RUNS, TASKS = "compare.json", "comparison.csv", "tasks.csv"
 BYTES_PER_NUMBER = 4
+ALL_DATA = "all data"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def shown(folder: Path) -> RenderableType:
     title = Text(f"\n{comparison.benchmark}, {comparison.scenario}", style="bold")
     first = entries[0].records[0]
     title.append(f"  {unit(first)}, mean over tasks{tested_on(first)}\n", style="")
-    return Group(title, _table(entries), Text("\n" + "\n".join(_notes(entries))))
+    return Group(title, _Fitted(entries), Text("\n" + "\n".join(_notes(entries))))
 
 
 def write_numbers(folder: Path) -> None:
@@ -120,10 +121,30 @@ def parameters(record: RunRecord) -> int:
     return int(c["learned"] + c["n_tasks"] * c["per_task"] - c.get("spared", 0))
 
 
+def stored_bytes(record: RunRecord) -> int:
+    """Return how many bytes are stored after the last task, beside data."""
+    c = record.counts
+    shared = BYTES_PER_NUMBER * (c["learned"] - c.get("spared", 0))
+    return int(shared + c["n_tasks"] * bytes_per_task(record))
+
+
+def bytes_per_task(record: RunRecord) -> int:
+    """Return the bytes that each further task takes, beside its data; older records have only numbers."""
+    c = record.counts
+    return int(c.get("bytes_per_task", BYTES_PER_NUMBER * c["per_task"]))
+
+
+def steps_made(record: RunRecord) -> int:
+    """Return the steps of all tasks: the last one of each is always among the losses."""
+    last: dict[float, float] = {}
+    for line in record.losses:
+        last[line["task"]] = max(line["step"], last.get(line["task"], 0))
+    return int(sum(last.values())) or record.config["training"]["steps"] * len(record.task_names)
+
+
 def ms_per_step(record: RunRecord) -> float:
     """Return the milliseconds that a training step took, of a finished run."""
-    steps = record.config["training"]["steps"] * len(record.task_names)
-    return 1000 * record.seconds["train"] / steps if record.finished else math.nan
+    return 1000 * record.seconds["train"] / steps_made(record) if record.finished else math.nan
 
 
 def inferred(record: RunRecord) -> float:
@@ -131,9 +152,13 @@ def inferred(record: RunRecord) -> float:
     return mean_and_sem(record.inferred[-1])[0] if record.finished and record.inferred else math.nan
 
 
-def in_bytes(numbers: float) -> str:
-    """Show the memory that so many numbers take."""
-    size = BYTES_PER_NUMBER * numbers
+def kept_per_task(record: RunRecord) -> str:
+    """Show what is kept of each task: so much memory, or all of its data, where these are seen again later."""
+    return ALL_DATA if record.counts.get("sees_past") else in_bytes(bytes_per_task(record))
+
+
+def in_bytes(size: float) -> str:
+    """Show a number of bytes in a unit that fits."""
     for factor, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= factor:
             return f"{size / factor:.1f} {name}"
@@ -144,17 +169,31 @@ def in_bytes(numbers: float) -> str:
 
 _METHOD, _INFERRED, _PUBLISHED = "method", "task\ninferred\nright", "published"
 _AT_THE_END, _RIGHT_AFTER = "at the end", "right after"
+_BESIDE, _BELOW = " ± ", "\n± "
+_ENDLESS = 10_000
 
 
-def _table(entries: Sequence[Entry]) -> Table:
+@dataclass(frozen=True)
+class _Fitted:
+    """The table as the terminal allows: each error beside its mean, or below it where it is too narrow for that."""
+
+    entries: Sequence[Entry]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = _table(self.entries, _BESIDE)
+        wanted = console.measure(table, options=options.update(max_width=_ENDLESS)).maximum
+        yield table if wanted <= options.max_width else _table(self.entries, _BELOW)
+
+
+def _table(entries: Sequence[Entry], plus_minus: str) -> Table:
     columns = {
         _METHOD: [_name(e) for e in entries],
         _AT_THE_END: [_spread([r.accuracy.final.value for r in e.finished], e) for e in entries],
         _RIGHT_AFTER: [_spread([r.accuracy.during.value for r in e.finished], e) for e in entries],
-        "change": [_spread([_mean([_change(r) for r in e.finished])], e) for e in entries],
-        _INFERRED: [_spread([_mean([inferred(r) for r in e.finished])], e) for e in entries],
+        "change": [_spread([_change(r) for r in e.finished], e) for e in entries],
+        _INFERRED: [_spread([inferred(r) for r in e.finished], e) for e in entries],
         "parameters\nstored": [f"{parameters(e.records[0]):,}" for e in entries],
-        "kept per\ntask": [in_bytes(e.records[0].counts["per_task"]) for e in entries],
+        "kept per\ntask": [kept_per_task(e.records[0]) for e in entries],
         "ms per\nstep": [_missing(_mean([ms_per_step(r) for r in e.finished]), ".2f") for e in entries],
         _PUBLISHED: [e.records[0].published for e in entries],
     }
@@ -167,7 +206,7 @@ def _table(entries: Sequence[Entry]) -> Table:
         long = column in (_METHOD, _AT_THE_END, _RIGHT_AFTER, _PUBLISHED)  # what takes two lines in a narrow terminal
         table.add_column(column, justify=justify, overflow="fold", no_wrap=not long)
     for cells in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(Text(cell.replace(_BESIDE, plus_minus)) for cell in cells))
     return table
 
 
@@ -209,7 +248,7 @@ def _notes(entries: Sequence[Entry]) -> list[str]:
 
 _RUN_COLUMNS = (
     "label", "preset", "seed", "final", "during", "bwt_gem", "inferred",
-    "parameters", "per_task", "ms_per_step", "finished",
+    "parameters", "per_task", "bytes_per_task", "sees_past", "ms_per_step", "finished",
 )  # fmt: skip
 _TASK_COLUMNS = ("label", "seed", "task", "name", "right_after", "at_the_end")
 
@@ -218,7 +257,8 @@ def _run_line(label: str, record: RunRecord) -> list[object]:
     a = record.accuracy
     return [
         label, record.preset, record.seed, a.final.value, a.during.value, a.bwt_gem.value, inferred(record),
-        parameters(record), int(record.counts["per_task"]), ms_per_step(record), record.finished,
+        parameters(record), int(record.counts["per_task"]), bytes_per_task(record),
+        record.counts.get("sees_past", ""), ms_per_step(record), record.finished,
     ]  # fmt: skip
 
 

@@ -34,6 +34,7 @@ class RunRecord:
     """accuracy (percent) or mse."""
     task_names: list[str]
     counts: dict[str, float]
+    """How much the learner keeps, and whether it sees earlier tasks' data again (older records do not say)."""
     versions: dict[str, str]
     started: str
     matrix: list[list[float]] = field(default_factory=list)
@@ -45,7 +46,7 @@ class RunRecord:
     """Mean squared change of each task's replayed images from right after the task to the end."""
     seconds: dict[str, float] = field(default_factory=dict)
     alarms: list[str] = field(default_factory=list)
-    """Mechanisms of the method that never acted, each in a sentence."""
+    """Mechanisms of the method that never acted and tasks that were not learned, each in a sentence."""
     finished: bool = False
     published: str = ""
     format: int = FORMAT
@@ -54,6 +55,11 @@ class RunRecord:
     def accuracy(self) -> AccuracyMatrix:
         """The accuracy matrix with its metrics."""
         return AccuracyMatrix(self.matrix, self.untrained, len(self.task_names), of_errors=self.metric == "mse")
+
+    @property
+    def largest_drift(self) -> float:
+        """The drift of the task whose replay drifted most; NaN where none is known."""
+        return max((drift for drift in self.drift if not math.isnan(drift)), default=math.nan)
 
     def write(self, folder: Path) -> None:
         """Write the folder's files, each aside and then renamed."""
@@ -94,6 +100,7 @@ class RunRecord:
             for rows in ("matrix", "inferred"):
                 facts[rows] = [_with_nan(row) for row in facts[rows]]
             facts["untrained"] = _with_nan(facts["untrained"])
+            facts["drift"] = _with_nan(facts.get("drift", []))
             record = cls(config=config, losses=losses, **facts)
             n_tasks = len(record.task_names)
             if len(record.matrix) > n_tasks or any(len(row) != n_tasks for row in record.matrix):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from mnemon.errors import UsageError
 from mnemon.results.groups import Experiment, Group, gather
 from mnemon.results.record import write_text
 from mnemon.results.sections import Board, Charts, Pictures, Section, alarms_of
+from mnemon.results.verdict import UNKNOWN, Background
 
 FILE = "report.html"
 MOST_DRAWN = 12
@@ -36,17 +37,20 @@ def missing_packages() -> list[str]:
     return [name for module, name in needed.items() if importlib.util.find_spec(module) is None]
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+def write_report(
+    folders: Sequence[Path], out: Path | None = None, background: Callable[[str], Background] = lambda preset: UNKNOWN
+) -> Path:
     """Write a page about the runs in folders; return its path.
 
-    It is `out`, or report.html in the folder, or here if there are several.
+    It is `out`, or report.html in the folder, or here if there are several. `background` tells what is known of the
+    number that was published for a preset.
     """
     if not folders:
         raise UsageError("Name the folder of a run, of several seeds or of a comparison: mnemon report RUN.")
     if missing := missing_packages():
         raise UsageError(f"A report needs more packages ({', '.join(missing)}): pip install 'mnemon[report]'.")
     path = _path(folders, out)
-    write_text(path, page(gather(folders)))
+    write_text(path, page(gather(folders), background))
     return path
 
 
@@ -62,7 +66,7 @@ def _path(folders: Sequence[Path], out: Path | None) -> Path:
     return out
 
 
-def page(groups: Sequence[Group]) -> str:
+def page(groups: Sequence[Group], background: Callable[[str], Background] = lambda preset: UNKNOWN) -> str:
     """Return the page about groups of experiments."""
     import jinja2
 
@@ -78,8 +82,8 @@ def page(groups: Sequence[Group]) -> str:
         lstrip_blocks=True,
     )
     sections = [
-        Section(f"experiment-{i + 1}", experiment, charts, pictures, id(experiment) in drawn)
-        for i, experiment in enumerate(experiments)
+        Section(f"experiment-{i + 1}", e, charts, pictures, id(e) in drawn, background(e.first.preset))
+        for i, e in enumerate(experiments)
     ]
     boards = [Board(group, charts) for group in groups if len(group.experiments) > 1]
     return environment.get_template("report.html").render(

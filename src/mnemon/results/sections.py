@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.results import figures, samples
-from mnemon.results.comparison import in_bytes, ms_per_step, parameters
+from mnemon.results.comparison import in_bytes, kept_per_task, ms_per_step, parameters, stored_bytes
 from mnemon.results.figures.style import MOST_SERIES, spread_out
 from mnemon.results.groups import Experiment, Group, flat, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
 from mnemon.results.published import read as read_published
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import spread, tested_on, unit
-from mnemon.results.verdict import judge
+from mnemon.results.verdict import UNKNOWN, Background, judge
 
 MOST_DOTS = 30
 """Methods in the figure with a row for each."""
@@ -26,6 +26,8 @@ MOST_PICTURES = 1_000_000
 """Bytes of generated images on a page."""
 MOST_PLACES = 50
 """Places along a side of the map of an embedding space."""
+WIDE = 20
+"""How many times the smallest value of a setting its largest is, from which on its axis is logarithmic."""
 
 
 @dataclass
@@ -108,6 +110,9 @@ class Board:
             charts.add(figures.methods_per_task(some), f"{said} on each task at the end, with SEM over seeds"),
             charts.add(figures.average_so_far(some), f"{said} averaged over the tasks so far, with SEM over seeds"),
         ] if drawable else []  # fmt: skip
+        if setting := _one_number_that_differs(group.experiments):
+            caption = f"{said} against {setting}, mean over tasks, with SEM over seeds"
+            self.figures.append(charts.add(_against(group.experiments, setting), caption))
         self.table = Table(
             f"{said}, mean over tasks",
             ("method", "at the end", "right after", "parameters", "kept per task", "ms per step"),
@@ -122,9 +127,38 @@ def _board_row(experiment: Experiment) -> list[str]:
         _spread((r.accuracy.final.value for r in finished), first),
         _spread((r.accuracy.during.value for r in finished), first),
         f"{parameters(first):,}",
-        in_bytes(first.counts["per_task"]),
+        kept_per_task(first),
         _spread_of((ms_per_step(r) for r in finished), ".3g"),
     ]
+
+
+def _one_number_that_differs(experiments: Sequence[Experiment]) -> str:
+    """Name the setting by which all experiments differ, if it is a number and the only one; nothing otherwise."""
+    finished = [e.first for e in experiments if any(record.finished for record in e.records)]
+    settings = [dict(flat(record.config)) for record in finished]
+    names = {name: None for values in settings for name in values if name not in ("preset", "published")}
+    differing = [name for name in names if any(values.get(name) != settings[0].get(name) for values in settings)]
+    if len(differing) != 1:
+        return ""
+    values = [values.get(differing[0]) for values in settings]
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return differing[0] if numbers and len(set(values)) == len(values) else ""
+
+
+def _against(experiments: Sequence[Experiment], setting: str) -> Any:
+    """Draw what experiments came to against the setting by which they differ."""
+    end, after, published = [], [], []
+    for experiment in experiments:
+        if finished := [record.accuracy for record in experiment.records if record.finished]:
+            x = dict(flat(experiment.first.config))[setting]
+            end.append(figures.Point(x, *mean_and_sem([a.final.value for a in finished])))
+            after.append(figures.Point(x, *mean_and_sem([a.during.value for a in finished])))
+            if number := read_published(experiment.first.published):
+                published.append(figures.Point(x, *number))
+    series = [figures.Series("at the end", end, published), figures.Series("right after each task", after)]
+    xs = [point.x for point in end]
+    log = min(xs) > 0 and max(xs) / min(xs) > WIDE
+    return figures.accuracy_against(series, setting, unit(experiments[0].first), log=log)
 
 
 @dataclass
@@ -136,6 +170,7 @@ class Section:
     charts: Charts
     pictures: Pictures
     drawn: bool
+    background: Background = UNKNOWN
     figures: list[Figure] = field(default_factory=list)
     losses: list[Figure] = field(default_factory=list)
     sheets: list[Sheet] = field(default_factory=list)
@@ -146,6 +181,7 @@ class Section:
     def __post_init__(self) -> None:
         if self.drawn:
             self._draw()
+            self._add_predictions()
             self._add_sheets()
             self._add_space()
 
@@ -192,7 +228,7 @@ class Section:
 
     @property
     def verdict(self) -> dict[str, str]:
-        verdict = judge(self.records)
+        verdict = judge(self.records, self.background)
         difference = "" if math.isnan(verdict.difference) else f"{verdict.difference + 0.0:+.2f}"
         measured = _spread((r.accuracy.final.value for r in self.records if r.finished), self.record)
         return {
@@ -228,10 +264,9 @@ class Section:
         if any(not math.isnan(v) for record in self.records for row in record.inferred for v in row):
             right = [mean_and_sem(record.inferred[-1])[0] for record in self.records if record.inferred]
             rows.append(["task inferred right", _spread(right, self.record), "Percentage of inputs, at the end."])
-        if drifts := [max(record.drift) for record in self.records if record.drift]:
-            rows.append(
-                ["drift of replay", f"{mean_and_sem(drifts)[0]:.2g}", "Mean squared, of the task that drifted most."]
-            )
+        if drifts := [record.largest_drift for record in self.records if not math.isnan(record.largest_drift)]:
+            drift = _spread_of(drifts, ".2g")
+            rows.append(["drift of replay", drift, "Mean squared, of the task that drifted most."])
         return Table(
             "Metrics of the accuracy matrix, each named after its source", ("metric", "value", "meaning"), rows
         )
@@ -240,8 +275,9 @@ class Section:
     def costs(self) -> Table:
         counts, record = self.record.counts, self.record
         rows = [
-            ["parameters stored after the last task", f"{parameters(record):,} ({in_bytes(parameters(record))})"],
+            ["parameters stored after the last task", f"{parameters(record):,} ({in_bytes(stored_bytes(record))})"],
             ["of these, for each task", f"{int(counts['per_task']):,}"],
+            ["kept of each task", kept_per_task(record)],
             ["weights of the target network", f"{int(counts['target']):,}"],
             ["compression (stored / target)", f"{counts['compression']:.3f}"],
             ["training per seed", f"{_spread_of((r.seconds.get('train', math.nan) for r in self.records), '.1f')} s"],
@@ -270,7 +306,6 @@ class Section:
             return
         said, over = f"{unit(record)}{tested_on(record)}", "" if len(records) == 1 else ", mean over seeds"
         band = "" if len(records) == 1 else "; bands are one SEM over seeds"
-        mark = "; the hollow diamond was published" if read_published(record.published) else ""
         n_tasks = len(record.task_names)
         some = f" (some of {n_tasks} tasks)" if n_tasks > figures.matrix.MOST_CELLS else ""
         few = f" (some of {n_tasks} tasks)" if n_tasks > MOST_SERIES else ""
@@ -278,13 +313,19 @@ class Section:
             self.charts.add(figures.accuracy_matrix(records), f"{said} on each task after each task{over}{some}"),
             self.charts.add(figures.per_task(records), f"{said} on each task, right after it and at the end{band}"),
             self.charts.add(figures.tasks_over_time(records), f"{said} on each task as more are learned{few}{band}"),
-            self.charts.add(
-                figures.average_so_far({"": records}), f"{said} averaged over the tasks so far{band}{mark}"
-            ),
+            self.charts.add(figures.average_so_far({"": records}), f"{said} averaged over the tasks so far{band}"),
         ]
         for name in figures.terms_of(records):
             caption = f"{name} over all steps{band}; dotted lines: a new task begins"
             self.losses.append(self.charts.add(figures.loss_term(records, name), caption))
+
+    def _add_predictions(self) -> None:
+        for path, record in self.experiment.runs.items():
+            if curves := [curve for curve in figures.read_curves(path) if curve.at_the_end]:
+                few = f" (some of {len(curves)} tasks)" if len(curves) > MOST_SERIES else ""
+                caption = f"What is predicted at the end and what is true, seed {record.seed}{few}"
+                self.figures.append(self.charts.add(figures.predictions({"": curves}), caption))
+                return
 
     def _add_sheets(self) -> None:
         for path, record in self.experiment.runs.items():
@@ -318,7 +359,7 @@ class Section:
 
 
 def alarms_of(experiments: Sequence[Experiment]) -> list[str]:
-    """Return what is alarming in experiments, each once: mechanisms that never acted, runs that failed."""
+    """Return what is alarming in experiments, each once: what never acted or was not learned, runs that failed."""
     found = [f"{e.label}: {alarm}" for e in experiments for record in e.records for alarm in record.alarms]
     found += [f"{e.label}, seed {seed} failed: {why}" for e in experiments for seed, why in e.failures.items()]
     return list(dict.fromkeys(found))

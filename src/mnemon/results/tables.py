@@ -139,7 +139,7 @@ def _metric_table(records: Sequence[RunRecord]) -> Table:
     inferred = [r.inferred[-1] for r in records if r.inferred]
     if any(not math.isnan(value) for row in inferred for value in row):
         table.add_row("task inferred right", spread((_mean(row) for row in inferred), first))
-    if drifts := [max(r.drift) for r in records if r.drift]:
+    if drifts := [r.largest_drift for r in records if not math.isnan(r.largest_drift)]:
         table.add_row("drift of replay", f"{_mean(drifts):.2g} (mean squared, of the task that drifted most)")
     if first.published:
         table.add_row("published", first.published)

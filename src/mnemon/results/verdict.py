@@ -37,7 +37,7 @@ class Gap:
         """Without a spread there is no "within"."""
         if abs(self.gain) <= self.margin:
             return Judgement.WITHIN
-        return Judgement.ABOVE if self.gain > 0 else Judgement.SHORT
+        return Judgement.ABOVE if self.gain >= 0 else Judgement.SHORT
 
 
 def gap(
@@ -60,6 +60,19 @@ def gap(
 
 
 @dataclass(frozen=True)
+class Background:
+    """What is known of a published number beside its text."""
+
+    seeds: int | None = None
+    """Over how many it was averaged."""
+    caveat: str = ""
+    """Why the preset that it is named in cannot be compared with it."""
+
+
+UNKNOWN = Background()
+
+
+@dataclass(frozen=True)
 class Verdict:
     """A measured mean over tasks after the last, its spread over seeds, and what it is beside the published one."""
 
@@ -76,7 +89,7 @@ class Verdict:
         return self.mean - self.published.mean if self.published else math.nan
 
 
-def judge(records: Sequence[RunRecord]) -> Verdict:
+def judge(records: Sequence[RunRecord], background: Background = UNKNOWN) -> Verdict:
     """Compare the finished seeds of one experiment with what was published for it."""
     first = records[0]
     finals = [record.accuracy.final.value for record in records if record.finished]
@@ -86,15 +99,18 @@ def judge(records: Sequence[RunRecord]) -> Verdict:
     def verdict(judgement: Judgement, reason: str) -> Verdict:
         return Verdict(judgement, reason, mean, sem, len(finals), published)
 
-    if reason := _not_comparable(records, published, len(finals)):
+    if reason := _not_comparable(records, published, len(finals), background):
         return verdict(Judgement.NOT_COMPARABLE, reason)
     assert published is not None
-    found = gap(published, finals)
-    said = f"the difference is {abs(found.gain):.2f}, {WIDTH:g} standard errors are {found.margin:.2f}"
-    return verdict(found.judgement, said)
+    found = gap(published, finals, background.seeds)
+    chance = "the spread is not known"
+    if not math.isnan(found.margin):
+        of = " as published for single seeds" if len(finals) == 1 else ""
+        chance = f"{WIDTH:g} standard errors{of} are {found.margin:.2f}"
+    return verdict(found.judgement, f"the difference is {abs(found.gain):.2f}, {chance}")
 
 
-def _not_comparable(records: Sequence[RunRecord], published: Published | None, n: int) -> str:
+def _not_comparable(records: Sequence[RunRecord], published: Published | None, n: int, background: Background) -> str:
     first = records[0]
     if not first.published:
         return "nothing was published for these settings"
@@ -104,4 +120,6 @@ def _not_comparable(records: Sequence[RunRecord], published: Published | None, n
         return "tested on held-out training data"
     if n == 0:
         return "no run is finished"
-    return "one seed has no spread; run more with --seeds" if n == 1 else ""
+    if background.caveat:
+        return background.caveat
+    return "one seed has no spread; run more with --seeds" if n == 1 and background.seeds is None else ""

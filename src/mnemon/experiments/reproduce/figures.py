@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mnemon.errors import UsageError
-from mnemon.experiments import predicting
-from mnemon.experiments.reproduce import embeddings
+from mnemon.experiments import embeddings
 from mnemon.experiments.reproduce.plan import Wanted
-from mnemon.experiments.reproduce.recipe import SMOKE, Recipe
+from mnemon.experiments.reproduce.recipe import PAPER, SMOKE, Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
 from mnemon.experiments.reproduce.verdict import Line
 from mnemon.experiments.run import Place
 from mnemon.results import figures, samples
 from mnemon.results.comparison import as_csv
-from mnemon.results.figures.predictions import Prediction, predictions
 from mnemon.results.metrics import mean_and_sem
+from mnemon.results.published import Published
 from mnemon.results.record import RunRecord, write_text
 
 SIDE, SMOKE_SIDE = 25, 7
@@ -54,16 +54,25 @@ def write(outcome: Outcome) -> str:
         return ""
     try:
         for name, chart in FIGURES[outcome.recipe.figure](outcome).items():
-            figures.save(chart(), outcome.folder / f"{name}.svg")
+            figures.save(_noted(chart(), outcome), outcome.folder / f"{name}.svg")
     except UsageError as error:
         return str(error)
     return ""
+
+
+def _noted(chart: Any, outcome: Outcome) -> Any:
+    """Say in the title that explains published marks that what is beside them was run at another budget."""
+    budget = outcome.cells[0].budget
+    if budget != PAPER and isinstance(chart.title, str) and "published" in chart.title:
+        chart.title = f"{chart.title}; all else: budget {budget}"
+    return chart
 
 
 def _tasks(outcome: Outcome) -> dict[str, Chart]:
     """Every task of every cell, right after it was learned and at the end."""
     rows: list[list[object]] = []
     groups: dict[str, list[RunRecord]] = {}
+    published: dict[str, Published | None] = {}
     for one in outcome.cells:
         label, records = one.cell.name, alike(outcome.shelf.records(one.key))
         for record in records:
@@ -73,13 +82,16 @@ def _tasks(outcome: Outcome) -> dict[str, Chart]:
                 for j, name in enumerate(record.task_names)
             ]
         if records:
-            groups[label] = records
+            groups[label], published[label] = records, one.cell.published.get("final")
             if "during" in one.cell.metrics:
-                groups[f"{label}, right after"] = [_right_after(record) for record in records]
+                after = f"{label}, right after"
+                groups[after] = [_right_after(record) for record in records]
+                published[after] = one.cell.published.get("during")
     write_text(
         outcome.folder / "tasks.csv", as_csv(("label", "seed", "task", "name", "right_after", "at_the_end"), rows)
     )
-    return {"tasks": lambda: figures.methods_per_task(groups)} if groups else {}
+    known = {label: number for label, number in published.items() if number}
+    return {"tasks": lambda: figures.methods_per_task(groups, known)} if groups else {}
 
 
 def alike(records: Sequence[RunRecord]) -> list[RunRecord]:
@@ -96,15 +108,20 @@ def _right_after(record: RunRecord) -> RunRecord:
 def _against(outcome: Outcome) -> dict[str, Chart]:
     """Accuracy against a strength or a compression; cells that share a row are averaged."""
     there = [line for line in outcome.lines if line.values and line.x is not None]
-    rows = [[line.column, line.row, line.metric, line.x, line.mean, line.sem, len(line.values)] for line in there]
-    write_text(outcome.folder / "points.csv", as_csv(("series", "row", "metric", "x", "mean", "sem", "n"), rows))
+    none = Published(math.nan)
+    rows = [
+        [line.column, line.row, line.metric, line.x, line.mean, line.sem, len(line.values), *(line.published or none)]
+        for line in there
+    ]
+    columns = ("series", "row", "metric", "x", "mean", "sem", "n", "published", "published_sem")
+    write_text(outcome.folder / "points.csv", as_csv(columns, rows))
     groups: dict[tuple[str, str], dict[str, list[Line]]] = {}
     for line in there:
         groups.setdefault((line.column, line.metric), {}).setdefault(line.row, []).append(line)
     if any(len(lines) > 1 for bins in groups.values() for lines in bins.values()):
         _write_bins(outcome, groups)
     series = [
-        figures.Series(f"{column}, {metric}", [_point(lines) for lines in bins.values()])
+        figures.Series(f"{column}, {metric}", [_point(lines) for lines in bins.values()], _published(bins))
         for (column, metric), bins in groups.items()
     ]
     against = outcome.recipe.against
@@ -117,6 +134,12 @@ def _point(lines: Sequence[Line]) -> figures.Point:
     return figures.Point(
         sum(line.x or 0.0 for line in lines) / len(lines), *mean_and_sem([line.mean for line in lines])
     )
+
+
+def _published(bins: Mapping[str, Sequence[Line]]) -> list[figures.Point]:
+    return [
+        figures.Point(line.x or 0.0, *line.published) for lines in bins.values() for line in lines if line.published
+    ]
 
 
 def _write_bins(outcome: Outcome, groups: dict[tuple[str, str], dict[str, list[Line]]]) -> None:
@@ -164,17 +187,16 @@ def _write_map(folder: Path, space: figures.EmbeddingMap) -> None:
 def _predictions(outcome: Outcome) -> dict[str, Chart]:
     """What the first seed of each cell predicts over the range of each task."""
     rows: list[list[object]] = []
-    found = []
+    found: dict[str, list[figures.Curve]] = {}
     for one in outcome.cells:
-        first = outcome.shelf.first(one.key)
-        for curve in predicting.read(first.folder) if first else []:
+        first, label = outcome.shelf.first(one.key), one.cell.column
+        for curve in figures.read_curves(first.folder) if first else []:
+            found.setdefault(label, []).append(curve)
             points = zip(curve.x, curve.truth, curve.right_after, curve.at_the_end, strict=True)
-            for x, truth, right_after, at_the_end in points:
-                rows.append([one.cell.column, curve.name, x, truth, right_after, at_the_end])
-                found.append(Prediction(one.cell.column, curve.name, x, truth, at_the_end))
+            rows += [[label, curve.name, *point] for point in points]
     columns = ("label", "task", "x", "truth", "right_after", "at_the_end")
     write_text(outcome.folder / "predictions.csv", as_csv(columns, rows))
-    return {"predictions": lambda: predictions(found)} if found else {}
+    return {"predictions": lambda: figures.predictions(found)} if found else {}
 
 
 def _samples(outcome: Outcome) -> dict[str, Chart]:

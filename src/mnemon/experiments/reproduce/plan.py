@@ -153,7 +153,7 @@ def _line(one: Wanted, metric: str, records: list[RunRecord]) -> Line:
     elif why:
         verdict = f"{NOT_COMPARABLE}: {why}"
     else:
-        verdict = judge(published, cell.seeds or recipe.seeds[PAPER], values, digits, errors)
+        verdict = judge(published, recipe.published_seeds(cell), values, digits, errors)
     x = cell.x
     if recipe.against == "compression" and records:
         x = records[0].counts["compression"]
@@ -166,8 +166,7 @@ def _line(one: Wanted, metric: str, records: list[RunRecord]) -> Line:
 def measured(record: RunRecord, metric: str) -> float:
     """Return a metric of a finished run; NaN where it has none."""
     if metric == "drift":
-        drifts = [value for value in record.drift if not math.isnan(value)]
-        return max(drifts, default=math.nan)
+        return record.largest_drift
     return record.accuracy.metrics[metric].value
 
 

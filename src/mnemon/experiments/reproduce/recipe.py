@@ -22,6 +22,7 @@ from mnemon.experiments.preset import Preset, all_presets
 from mnemon.experiments.reproduce import cost
 from mnemon.experiments.reproduce.architectures import Architectures
 from mnemon.results.published import Published, read
+from mnemon.results.verdict import UNKNOWN, Background
 
 FOLDER = Path(__file__).parent.parent / "recipes"
 PAPER, SHORT, SMOKE = "paper", "short", "smoke"
@@ -80,8 +81,11 @@ class Cell:
     metrics: tuple[str, ...]
     variants: Mapping[str, Variant]
     """By budget, what is run; a budget that leaves the cell out has none."""
-    published: Mapping[str, Published]
-    """By metric."""
+    preset: str
+    settings: tuple[str, ...]
+    """What it changes in its preset."""
+    number: str | None
+    """What was published for it; None where that is what was published for its preset."""
     x: float | None = None
     """Where it stands in a figure; None where that comes out of the run."""
     caveat: str = ""
@@ -93,6 +97,13 @@ class Cell:
     def name(self) -> str:
         """What it is called in messages."""
         return " ".join(part for part in (self.row, self.column) if part)
+
+    @functools.cached_property
+    def published(self) -> Mapping[str, Published]:
+        """What was published, by metric."""
+        text = self.number if self.number is not None else _number_of(self.preset, self.settings)
+        found = {metric: published(text, metric) for metric in self.metrics}
+        return {metric: number for metric, number in found.items() if number is not None}
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,11 @@ class Recipe:
     def n_seeds(self, cell: Cell, budget: str) -> int:
         """Return how many seeds of a cell a budget runs."""
         return cell.seeds if cell.seeds is not None and budget == PAPER else self.seeds[budget]
+
+    def published_seeds(self, cell: Cell) -> int:
+        """Return over how many seeds the published number of a cell was averaged."""
+        known = background(cell.preset).seeds if cell.number is None else None
+        return known or self.n_seeds(cell, PAPER)
 
     def seconds(self, budget: str, seeds: int | None = None) -> float:
         """Return about how long it takes on one core."""
@@ -192,6 +208,38 @@ def _mean_of(text: str) -> Published | None:
     return Published(sum(values) / len(values))
 
 
+def _number_of(preset: str, settings: Sequence[str]) -> str:
+    """Return what was published for a preset, if these settings leave it what it is."""
+    text = presets()[preset].published if preset in presets() else ""
+    return text if text and (not settings or _key(preset, settings) == _key(preset)) else ""
+
+
+def _key(preset: str, settings: Sequence[str] = ()) -> str:
+    from mnemon.experiments.reproduce.shelf import key_of  # here: torch, which a list of recipes can do without
+    from mnemon.experiments.run import resolve
+
+    return key_of(resolve(presets()[preset], settings))
+
+
+def background(preset: str) -> Background:
+    """Return what the recipes know of the number that was published for a preset."""
+    return _backgrounds(FOLDER).get(preset, UNKNOWN)
+
+
+@functools.cache
+def _backgrounds(folder: Path) -> dict[str, Background]:
+    found: dict[str, Background] = {}
+    for path in sorted(folder.glob("*.toml")):
+        table = _read(path)
+        for cell in table.get("cells", ()):
+            if "published" not in cell and not cell.get("settings"):
+                before = found.get(cell["preset"], UNKNOWN)
+                seeds = max(cell.get("seeds", table.get("seeds", {}).get(PAPER, 0)), before.seeds or 0) or None
+                caveat = before.caveat or cell.get("caveat", table.get("caveat", ""))
+                found[cell["preset"]] = Background(seeds, caveat)
+    return found
+
+
 @functools.cache
 def _read(path: Path) -> dict[str, Any]:
     return toml.loads(path.read_text(encoding="utf-8"))
@@ -200,16 +248,14 @@ def _read(path: Path) -> dict[str, Any]:
 def _cell(recipe: dict[str, Any], cell: dict[str, Any], x: float | None = None) -> Cell:
     metrics = tuple(cell.get("metrics", recipe.get("metrics", ["final"])))
     found = {budget: _variant(recipe, cell, budget) for budget in BUDGETS}
-    own, preset = cell.get("published"), presets().get(cell["preset"])
-    # A published number belongs to the preset as it stands.
-    text = own if own is not None else preset.published if preset and not cell.get("settings") else ""
-    numbers = {metric: published(text, metric) for metric in metrics}
     return Cell(
         cell.get("row", ""),
         cell.get("column", ""),
         metrics,
         {budget: variant for budget, variant in found.items() if variant is not None},
-        {metric: number for metric, number in numbers.items() if number is not None},
+        cell["preset"],
+        tuple(cell.get("settings", ())),
+        cell.get("published"),
         x,
         cell.get("caveat", recipe.get("caveat", "")),
         cell.get("seeds"),

@@ -66,4 +66,4 @@ def judge(
     if found.judgement is Judgement.WITHIN:
         return WITHIN
     unknown = " (spread not known)" if math.isnan(found.margin) else ""
-    return f"{BETTER if found.gain >= 0 else SHORT} {abs(found.gain):.{digits}f}{unknown}"
+    return f"{BETTER if found.judgement is Judgement.ABOVE else SHORT} {abs(found.gain):.{digits}f}{unknown}"

@@ -9,9 +9,11 @@ from mnemon.results.figures.files import save
 from mnemon.results.figures.losses import loss_term, loss_terms, terms_of
 from mnemon.results.figures.matrix import accuracy_matrix
 from mnemon.results.figures.methods import methods_at_the_end, methods_per_task
+from mnemon.results.figures.predictions import Curve, predictions, read_curves, write_curves
 from mnemon.results.figures.tasks import average_so_far, per_task, tasks_over_time
 
 __all__ = [
+    "Curve",
     "EmbeddingMap",
     "Point",
     "Series",
@@ -24,7 +26,10 @@ __all__ = [
     "methods_at_the_end",
     "methods_per_task",
     "per_task",
+    "predictions",
+    "read_curves",
     "save",
     "tasks_over_time",
     "terms_of",
+    "write_curves",
 ]

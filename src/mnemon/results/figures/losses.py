@@ -66,7 +66,7 @@ def _term(records: Sequence[RunRecord], name: str) -> Chart:
         ],
     )
     chart = band(base) + line
-    begins = [{"step": step} for step in _beginnings(records)]
+    begins = [{"step": step} for step in _beginnings(records).values()]
     if 1 < len(begins) <= 20:
         rules = alt.Chart(rows(begins[1:])).mark_rule(strokeDash=[2, 3], opacity=0.5).encode(x="step:Q")
         chart = rules + chart
@@ -75,7 +75,7 @@ def _term(records: Sequence[RunRecord], name: str) -> Chart:
 
 def _curve(records: Sequence[RunRecord], name: str) -> tuple[list[dict], int]:
     """Return the points of a term's curve, and how many entries of the record each is the mean of."""
-    steps = _steps(records)
+    begins = _beginnings(records)
     seen: dict[tuple[int, int], list[float]] = {}
     for record in records:
         for entry in record.losses:
@@ -89,7 +89,7 @@ def _curve(records: Sequence[RunRecord], name: str) -> tuple[list[dict], int]:
             part = keys[start : start + n_averaged]
             n_seeds = min(len(seen[key]) for key in part)
             means = [sum(seen[key][run] for key in part) / len(part) for run in range(n_seeds)]
-            points.append(spread_row(means, task=task + 1, step=task * steps + part[-1][1]))
+            points.append(spread_row(means, task=task + 1, step=begins[task] + part[-1][1]))
     return points, n_averaged
 
 
@@ -99,10 +99,11 @@ def _decades(values: Sequence[float]) -> list[float]:
     return [10.0**power for power in powers[:: -(-len(powers) // 5) or 1]]
 
 
-def _steps(records: Sequence[RunRecord]) -> int:
-    """Return the steps that a task takes."""
-    return int(max((entry["step"] for record in records for entry in record.losses), default=1))
-
-
-def _beginnings(records: Sequence[RunRecord]) -> list[int]:
-    return [task * _steps(records) for task in range(max(len(record.task_names) for record in records))]
+def _beginnings(records: Sequence[RunRecord]) -> dict[int, int]:
+    """Return the steps that were made before each task: the last one of each is always among the losses."""
+    last: dict[int, int] = {}
+    for record in records:
+        for entry in record.losses:
+            task = int(entry["task"])
+            last[task] = max(int(entry["step"]), last.get(task, 0))
+    return {task: sum(last[earlier] for earlier in last if earlier < task) for task in sorted(last)}

@@ -18,7 +18,7 @@ from mnemon.results.figures.style import (
     task_axis,
     value_axis,
 )
-from mnemon.results.published import read
+from mnemon.results.published import Published, read
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import check_same_experiment, unit
 
@@ -31,9 +31,7 @@ def methods_at_the_end(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
         check_same_experiment(records)
         points.append(spread_row([record.accuracy.final.value for record in records], label=label))
         if published := read(records[0].published):
-            margin = 0.0 if math.isnan(published.sem) else published.sem
-            low, high = published.mean - margin, published.mean + margin
-            marks.append({"label": label, "mean": published.mean, "low": low, "high": high, "sem": published.sem})
+            marks.append(_mark(label, published))
     y = alt.Y("label:N", title=None, sort=labels, axis=alt.Axis(labelLimit=180, grid=True))
     axis = alt.Axis(tickCount=5, labelOverlap=True)
     x = alt.X("mean:Q", title=f"{unit(first)} at the end", scale=alt.Scale(zero=False), axis=axis)
@@ -60,9 +58,17 @@ def methods_at_the_end(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
     return styled(chart, title, height=max(60, 2 * (LABEL + 1) * len(labels)))
 
 
-def methods_per_task(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
-    """Draw every task at the end, a series per method, with SEM."""
+def methods_per_task(
+    groups: Mapping[str, Sequence[RunRecord]], published: Mapping[str, Published] | None = None
+) -> Chart:
+    """Draw every task at the end, a series per method, with SEM, and a line at each published mean over tasks.
+
+    These are what the records say was published, unless they are given, by label.
+    """
     alt, labels = altair(), list(groups)
+    if published is None:
+        found = {label: read(records[0].published) for label, records in groups.items()}
+        published = {label: number for label, number in found.items() if number}
     first, points, n_tasks = next(iter(groups.values()))[0], [], 0
     for label, records in groups.items():
         check_same_experiment(records)
@@ -88,4 +94,29 @@ def methods_per_task(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
     dots = base.mark_point(filled=True, size=60 if n_tasks <= 20 else 18, opacity=1).encode(
         y=y, shape=shape(labels), tooltip=tooltip
     )
-    return styled(lines + bars + dots)
+    if not published:
+        return styled(lines + bars + dots)
+    marks = [_mark(label, number) for label, number in published.items()]
+    return styled(lines + bars + dots + _published_rules(marks, labels), "dashed, with a hollow mark: published mean")
+
+
+def _mark(label: str, published: Published) -> dict:
+    margin = 0.0 if math.isnan(published.sem) else published.sem
+    low, high = published.mean - margin, published.mean + margin
+    return {"label": label, "mean": published.mean, "low": low, "high": high, "sem": published.sem}
+
+
+def _published_rules(marks: list[dict], labels: list[str]) -> Chart:
+    """Return a line at each published mean, at its end the shape of the method, which needs no colour."""
+    alt = altair()
+    base = alt.Chart(rows(marks)).encode(y=alt.Y("mean:Q"), color=colour(labels))
+    tooltip = [
+        alt.Tooltip("label:N", title="method"),
+        alt.Tooltip("mean:Q", title="published mean over tasks"),
+        alt.Tooltip("sem:Q", title="± as published"),
+    ]
+    rules = base.mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(tooltip=tooltip)
+    ends = base.mark_point(size=80, filled=False, strokeWidth=2, opacity=1).encode(
+        x=alt.value("width"), shape=shape(labels), tooltip=tooltip
+    )
+    return rules + ends

@@ -75,7 +75,7 @@ def average_so_far(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
     chart = _lines(points, labels, "after", n_tasks, f"{unit(first)}, mean so far", "tasks learned")
     if marks:
         chart += _published_points(marks, labels, n_tasks)
-    return styled(chart)
+    return styled(chart, "hollow diamonds: published" if marks else "")
 
 
 def _lines(
