@@ -101,6 +101,15 @@ def test_a_task_with_one_answer_to_everything_is_named_and_one_that_was_forgotte
     ]
 
 
+@pytest.mark.parametrize(
+    ("score", "inferred", "named"),
+    [(40.0, 41.0, False), (20.0, 41.0, True), (0.2, 0.3, True), (40.0, math.nan, True)],
+)
+def test_inputs_that_were_taken_for_another_task_do_not_make_a_task_unlearned(score, inferred, named, stream):
+    progress = Progress(task_id=1, matrix=[[score, math.nan, math.nan]], inferred=[[inferred, math.nan, math.nan]])
+    assert bool(unlearned_tasks(stream, progress)) == named
+
+
 def test_a_task_of_one_class_has_one_answer_to_everything():
     one_class = split(load("digits"), classes_per_task=1)
     perfect = [[100.0 if j <= i else math.nan for j in range(len(one_class))] for i in range(len(one_class))]
