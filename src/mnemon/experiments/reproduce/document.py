@@ -65,6 +65,7 @@ In all: {count(everything)}.
 Measured is the mean over seeds ± its standard error. *Within the spread*: the difference is at most two standard
 errors of it; a single seed is judged by the published spread of single seeds.
 A run at another protocol than the paper's is not compared with the paper's number.
+Only runs whose records were at hand are in it.
 
 Budgets: {budgets}.
 """
