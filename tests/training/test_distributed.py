@@ -39,7 +39,7 @@ import sys, json
 from pathlib import Path
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, execute, resolve
-from mnemon.training.distributed import crew
+from mnemon.training.distributed import crew, leave
 with crew("cpu") as processes:
     assert processes.size == 2
     for method, words in json.loads(sys.argv[2]).items():
@@ -51,6 +51,7 @@ with crew("cpu") as processes:
         record = execute(config, 0, folder, Place("cpu"), crew=processes)
         other = processes.mean({"a": record.matrix[-1][0]})["a"]
         assert other == record.matrix[-1][0], "the processes have parted"
+leave(0)
 """
 
 APART = """
@@ -59,7 +60,7 @@ from pathlib import Path
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, execute, resolve
-from mnemon.training.distributed import crew
+from mnemon.training.distributed import crew, leave
 with crew("cpu") as processes:
     config = resolve(load_preset("split-digits"), json.loads(sys.argv[1]))
     for case in ("absent", "damaged"):
@@ -67,6 +68,7 @@ with crew("cpu") as processes:
             execute(config, 0, Path(case) / str(processes.rank), Place("cpu"), crew=processes)
         except UsageError as error:
             Path(f"{case}-{processes.rank}.txt").write_text(str(error))
+leave(0)
 """
 
 

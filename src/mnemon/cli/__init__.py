@@ -34,7 +34,14 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # the reader (such as head) has gone
         sys.stderr.close()
         code = 0
-    sys.exit(code or 0)
+    _leave(code or 0)
+
+
+def _leave(code: int) -> NoReturn:
+    shared = sys.modules.get("mnemon.training.distributed")  # a command that only looks has no need of it
+    if shared is not None:
+        shared.leave(code)
+    sys.exit(code)
 
 
 def _in_words(error: Exception) -> str:

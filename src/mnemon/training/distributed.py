@@ -9,10 +9,11 @@ alone writes and speaks.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
@@ -30,6 +31,8 @@ from mnemon.regularizers.lookahead import LookaheadMode
 T = TypeVar("T")
 SHARED = ("hypernet", "finetuned-target", "from-scratch", "joint", "online-ewc", "synaptic-intelligence")
 """Methods whose steps draw no random numbers per example, so that parts of a batch add up to the whole."""
+joined = False
+"""Whether this process was ever one of several."""
 
 
 class Crew:
@@ -157,7 +160,18 @@ def crew(device: str) -> Iterator[Crew]:
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     distributed.init_process_group("nccl" if on_gpu else "gloo")
+    global joined
+    joined = True
     try:
         yield Crew(distributed.get_rank(), distributed.get_world_size())
     finally:
         distributed.destroy_process_group()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process; one of several at once, since threads of gloo now and then abort it while it is torn down."""
+    if joined:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
