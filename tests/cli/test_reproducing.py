@@ -117,7 +117,7 @@ def test_a_report_is_written_from_what_was_run(mnemon):
     assert "## fig-regression" in text
     assert "| smoke | not comparable: other protocol |" in text
     assert "Other protocol, here and there: benchmark.n_test (20 and 100), training.steps (20 and 4000)." in text
-    assert "Not run: beta 0.0005 HNET, beta 0.01 HNET, beta 1 HNET." in text
+    assert "No record here: beta 0.0005 HNET, beta 0.01 HNET, beta 1 HNET." in text
 
 
 def test_a_report_can_be_written_again_from_the_records_that_were_kept(mnemon):

@@ -373,9 +373,9 @@ def test_the_document_has_what_was_run_and_names_what_was_not(recipes, tmp_path)
     assert "from 4 runs that were begun" in text
     assert "| 0, 1 |" in text
     assert "| paper | within the spread |" in text
-    assert "Not run: method.beta" not in text
-    assert "\nNot run: beta 1 HNET.\n" in text
-    assert "\nNot run: 2-D.\n" in text
+    assert "No record here: method.beta" not in text
+    assert "\nNo record here: beta 1 HNET.\n" in text
+    assert "\nNo record here: 2-D.\n" in text
     assert "\nWaiting for presets: cifar-to-come.\n" in text
 
 

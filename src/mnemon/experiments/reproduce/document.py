@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mnemon.errors import UsageError
 from mnemon.experiments.reproduce.plan import Wanted, folder_name, lines, wanted
-from mnemon.experiments.reproduce.recipe import BUDGETS, MOST_NAMES, PAPER, SHORT, Recipe
+from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
 from mnemon.experiments.reproduce.tables import cells_of, count, notes
 from mnemon.experiments.reproduce.verdict import Line
@@ -60,12 +60,12 @@ def _opening(records: Sequence[RunRecord], everything: Sequence[Line]) -> str:
 Written by `mnemon reproduce --report` from {len(records)} runs that were begun {when}
 with {named}.
 
-In all: {count(everything)}.
+In all, by lines (a run that several tables share counts in each): {count(everything)}.
 
 Measured is the mean over seeds ± its standard error. *Within the spread*: the difference is at most two standard
 errors of it; a single seed is judged by the published spread of single seeds.
 A run at another protocol than the paper's is not compared with the paper's number.
-Only runs whose records were at hand are in it.
+Only runs with a record are in it; what else was measured stands in the pages of docs/results.
 
 Budgets: {budgets}.
 """
@@ -85,8 +85,7 @@ def _section(recipe: Recipe, cells: Sequence[Wanted], found: Sequence[Line]) -> 
     left = [one for one in cells if (one.cell.row, one.cell.column) not in run and one.config is not None]
     missing = list(dict.fromkeys(one.cell.name for one in left))
     if missing:
-        more = f" and {len(missing) - MOST_NAMES} more" if len(missing) > MOST_NAMES else ""
-        parts += [f"Not run: {', '.join(missing[:MOST_NAMES])}{more}.", ""]
+        parts += [f"No record here: {', '.join(missing)}.", ""]
     if recipe.waits_for:
         parts += [f"Waiting for presets: {', '.join(recipe.waits_for)}.", ""]
     return "\n".join(parts)

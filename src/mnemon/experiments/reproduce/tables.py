@@ -57,7 +57,8 @@ def cells_of(line: Line) -> list[str]:
     name = " ".join(part for part in (line.row, line.column, "" if line.metric == "final" else line.metric) if part)
     published = _spread(line.published.mean, line.published.sem, line.digits) if line.published else ""
     measured = _spread(line.mean, line.sem, line.digits) if line.values else ""
-    difference = "" if math.isnan(line.difference) else f"{line.difference:+.{line.digits}f}"
+    told = not math.isnan(line.difference) and not line.verdict.startswith(NOT_COMPARABLE)
+    difference = f"{line.difference:+.{line.digits}f}" if told else ""
     return [name, published, measured, str(len(line.values) or ""), difference, line.verdict]
 
 
