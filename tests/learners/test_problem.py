@@ -122,6 +122,20 @@ def test_the_joint_learner_gives_every_task_equal_weight(problem, batch_of):
     torch.testing.assert_close(learner.train_step(batch)["task_loss"], torch.stack(losses).mean())
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_joint_learner_begins_each_task_with_a_new_network_if_asked(problem, batch_of, fresh):
+    learner = Joint(Joint.Config(fresh=fresh), problem())
+    learner.begin_task(0)
+    learner.train_step(batch_of(0, 0))
+    inputs = batch_of(0, 0).inputs
+    before = learner.predict(inputs, 0)
+    learner.begin_task(1)
+    assert torch.equal(learner.predict(inputs, 0), before) is not fresh
+    learned = learner.predict(inputs, 0)
+    learner.train_step(batch_of(1, 0))
+    assert not torch.equal(learner.predict(inputs, 0), learned)
+
+
 def test_the_finetuned_target_looks_at_the_present_task_alone(problem, batch_of):
     learner = FinetunedTarget(FinetunedTarget.Config(), problem())
     learner.begin_task(2)

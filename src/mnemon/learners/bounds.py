@@ -45,6 +45,19 @@ class FinetunedTarget(AbstractOneNetworkLearner):
 class Joint(FinetunedTarget):
     """The same network, trained on the real data of all tasks so far, each task with equal weight: an upper bound."""
 
+    @dataclass(frozen=True)
+    class Config(NoSettings):
+        """Settings of the method."""
+
+        fresh: bool = False
+        """Whether each task begins with a new network, or goes on with the one that learned the tasks before."""
+
+    config: Config
+
+    def add_task(self) -> None:
+        if self.config.fresh and self.n_begun:
+            self.network = self.problem.network(self.problem.outputs.total).to(self._place)
+
     @property
     def sees_past(self) -> bool:
         return True
