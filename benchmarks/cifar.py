@@ -19,7 +19,8 @@ from mnemon.benchmarks.augment import FlipAndCrop, Standardise
 from mnemon.benchmarks.split_cifar import CLASSES, MEAN, STD
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import build_learner, resolve
+from mnemon.experiments.run import build_learner
+from mnemon.experiments.run_config import resolve
 from mnemon.learners.base import AbstractLearner
 from mnemon.problem import Batch
 from mnemon.training.batches import Batches

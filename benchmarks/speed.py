@@ -21,7 +21,8 @@ from torch import nn
 
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import build_learner, resolve
+from mnemon.experiments.run import build_learner
+from mnemon.experiments.run_config import resolve
 from mnemon.hypernet import build_hypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.target import Target

@@ -16,6 +16,7 @@ from mnemon.config import (
     convert,
     differences,
     explanations,
+    merged,
     parse_override,
     plain,
     setting_paths,
@@ -205,3 +206,11 @@ def test_differences_name_the_path_and_both_values():
     other = {"a": 1, "table": {"x": 5, "y": 2}}
     assert differences(one, other) == ["only (3 and None)", "table.x (1 and 5)"]
     assert differences(one, one) == []
+
+
+def test_tables_are_merged_at_every_depth_and_left_as_they_were():
+    tables = {"a": {"x": 1, "b": {"y": 2}}, "c": 3}
+    changes = {"a": {"b": {"z": 4}}, "c": {"x": 5}, "d": [6]}
+    assert merged(tables, changes) == {"a": {"x": 1, "b": {"y": 2, "z": 4}}, "c": {"x": 5}, "d": [6]}
+    merged({}, tables)["a"]["b"]["y"] = 7
+    assert tables == {"a": {"x": 1, "b": {"y": 2}}, "c": 3}

@@ -18,9 +18,6 @@ from typing import Any
 from mnemon import toml
 from mnemon.errors import UsageError, suggest
 
-Schema = Mapping[str, type]
-"""The sections of a config and the dataclass that each becomes."""
-
 
 def build(schema: Any, values: Mapping[str, Any], where: str) -> Any:
     """Make a dataclass from plain values, checking every name and type; `where` is its section."""
@@ -49,7 +46,8 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         return convert(next(a for a in args if a is not type(None)), value, where)
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(convert(args[0], item, where) for item in value)
-    if isinstance(hint, type) and issubclass(hint, Enum):
+    simple = origin is None and isinstance(hint, type)  # in Python 3.10 tuple[int, ...] is a type, too
+    if simple and issubclass(hint, Enum):
         members = [str(m.value) for m in hint]
         if value not in members:
             hint_text = suggest(str(value), members)
@@ -57,7 +55,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         return hint(value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+    if simple and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     raise UsageError(f"{where} must be {_in_words(hint)}, not {value!r}.")
 
@@ -156,6 +154,17 @@ def explanations(schema: Any) -> dict[str, str]:
         for item, following in itertools.pairwise(body):
             if isinstance(item, ast.AnnAssign) and isinstance(following, ast.Expr):
                 found[ast.unparse(item.target)] = str(ast.literal_eval(following.value))
+    return found
+
+
+def merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables with some values replaced."""
+    found = dict(tables)
+    for key, value in changes.items():
+        if isinstance(value, Mapping):
+            old = found.get(key)
+            value = merged(old if isinstance(old, Mapping) else {}, value)
+        found[key] = value
     return found
 
 

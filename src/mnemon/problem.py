@@ -120,5 +120,8 @@ def pixels_of(inputs: Tensor) -> Tensor:
     """Return images as vectors, refusing values that are no grey values."""
     low, high = float(inputs.min()), float(inputs.max())
     if not (low >= 0 and high <= 1):
-        raise UsageError(f"Images must have values from 0 to 1; these run from {low:.4g} to {high:.4g}: scale them.")
+        raise UsageError(
+            f"Images must have values from 0 to 1; these run from {low:.4g} to {high:.4g}: scale them "
+            "(in experiments with CIFAR: benchmark.scaling=unit)."
+        )
     return inputs.flatten(1)

@@ -36,8 +36,15 @@ def seed_all(seed: int, device: torch.device) -> None:
 
 @contextmanager
 def own_random_numbers(seed: int) -> Iterator[None]:
-    """Let torch's random numbers go on afterwards as if none had been drawn within."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices=devices):
-        seed_all(seed, torch.device("cpu"))
-        yield
+    """Seed torch's random numbers, of all devices; afterwards they go on as if none had been drawn within."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    gpus = list(range(torch.cuda.device_count())) if there["cuda"] else []
+    before = torch.mps.get_rng_state() if there["mps"] else None  # fork_rng forks one kind of device
+    try:
+        with torch.random.fork_rng(devices=gpus):
+            for kind in ("cpu", *(kind for kind in there if there[kind])):
+                seed_all(seed, torch.device(kind))
+            yield
+    finally:
+        if before is not None:
+            torch.mps.set_rng_state(before)

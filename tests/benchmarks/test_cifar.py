@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import tarfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
-from mnemon.benchmarks import files, sources
+from mnemon.benchmarks import download, files, sources
 from mnemon.errors import DataError
 
 
@@ -83,6 +85,27 @@ def test_an_archive_is_fetched_once_and_only_its_known_files_are_taken_out(cifar
     assert sorted(p.name for p in cache.rglob("*") if p.is_file()) == sorted(tiny.contents)
     assert torch.equal(sources.load("cifar-10").train_images, first.train_images)
     assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("broken", ["write_bytes", "replace"])
+def test_a_disk_that_is_full_while_unpacking_is_named(cifar_files, cache, server, monkeypatch, broken):
+    tiny = cifar_files["cifar-10"]
+    content = archive_of(tiny)
+    server.pages["/good/cifar-10-binary.tar.gz"] = content
+    archive = replace(tiny.dataset.archive, md5=files.digest(content))
+    served = replace(tiny.dataset, mirrors=(server.mirror("good"),), archive=archive)
+    monkeypatch.setitem(sources.DATASETS, "cifar-10", served)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path if broken == "write_bytes" else download.os, broken, full)
+    with pytest.raises(DataError) as error:
+        sources.load("cifar-10")
+    assert f"and the cache folder '{cache}/cifar-10' cannot be written (No space left on device). Name" in str(
+        error.value
+    )
+    assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
 def test_cifar_10_has_its_published_counts_and_colours(cifar_10):

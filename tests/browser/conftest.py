@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.run import Place
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.results.figures import EmbeddingMap
 from mnemon.results.report import write_report

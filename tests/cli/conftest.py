@@ -15,7 +15,8 @@ from command_line import Outcome, with_settings
 
 from mnemon.cli import main
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.run import Place
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.training.trainer import Stopped
 

@@ -50,6 +50,11 @@ def test_help_of_a_command_explains_each_of_its_words(mnemon, command):
     assert widest(outcome.out) <= 80
 
 
+def test_the_help_of_show_names_all_that_can_be_shown(mnemon):
+    said = one_line(mnemon("show", "--help").out)
+    assert "Folder of a run, of several seeds, of a comparison or of a sweep." in said
+
+
 def test_version(mnemon):
     assert mnemon("--version").out.strip() == package.__version__
 

@@ -13,7 +13,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from mnemon.experiments import embeddings
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.run import Place
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
 from mnemon.results import report
 from mnemon.results.figures import EmbeddingMap
@@ -96,7 +97,10 @@ def test_bad_input_is_one_line(refused, finished, tmp_path):
     assert "has format 99 and was written by a newer mnemon" in refused("report", finished)
 
 
-def test_a_report_that_is_left_out_cannot_be_opened(refused, small):
+def test_a_report_that_is_left_out_cannot_be_opened(refused, small, monkeypatch):
+    unset = "--open shows the report: unset MNEMON_NO_REPORT, and leave out --no-report."
+    assert refused("run", *small, "--open") == unset
+    monkeypatch.delenv("MNEMON_NO_REPORT")
     assert refused("run", *small, "--no-report", "--open") == "--open shows the report: leave out --no-report."
 
 

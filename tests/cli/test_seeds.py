@@ -13,7 +13,8 @@ import pytest
 from command_line import all_ended, descendants, ended, result_of, steps_of, wait_until, with_settings
 
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.run import Place
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord
@@ -131,6 +132,17 @@ def test_a_seed_that_fails_is_named_and_the_other_finishes(start, tmp_path, one_
     assert f"seed 0  failed: {problem}" in outcome.out
     assert result_of(tmp_path / "runs" / "seed-1") == one_after_another[1]
     assert broken.read_bytes() == b"nothing"
+
+
+def test_when_a_seed_fails_the_others_are_shown_kept_and_copied(mnemon, tmp_path):
+    new_jobs(resolve(load_preset("toy"), ["steps=2"]), range(2), tmp_path / "runs", Place("cpu"))
+    (tmp_path / "runs" / "seed-0" / FILE).write_bytes(b"nothing")
+    outcome = mnemon("run", "--resume", "runs", "--workers", "1", "--out", f"file://{tmp_path}/far")
+    assert outcome.code == 2
+    assert outcome.err.startswith("mnemon: seed 0: runs/seed-0/checkpoint.safetensors is damaged: ")
+    assert "toy  hypernet, 1 of 2 seeds  (1 not finished)" in outcome.out
+    assert "Kept in runs (this report: summary.txt)" in outcome.out
+    assert "1 of 2 seeds" in (tmp_path / "far" / "summary.txt").read_text()
 
 
 def test_a_seed_counts_from_the_first(mnemon, tmp_path):

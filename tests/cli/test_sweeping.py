@@ -99,6 +99,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(start, mnemon, tmp_path):
         (["space.toml", "--minutes", "-1"], "--minutes must be above 0, not -1.0."),
         (["space.toml", "--workers", "0"], "--workers must be at least 1, not 0."),
         (["space.toml", "--resume", "x"], "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."),
+        (["--resume", "x", "--seed", "3"], "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."),
         (["--resume", "x"], "There is no folder x."),
         (["--resume", "."], ". holds no sweep: there is no sweep.json in it."),
         (["space.toml", "--storage", "nonsense"], "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'nonsense'."),

@@ -170,6 +170,13 @@ def test_progress_is_shown_on_a_terminal_and_not_when_quiet(quiet, monkeypatch):
     assert ("learning monday" in terminal.getvalue()) != quiet
 
 
+def test_the_name_of_a_task_is_shown_as_it_is(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    make().learn(clouds(0), task="[/day] [bold]one", steps=3)
+    assert "learning [/day] [bold]one" in terminal.getvalue()
+
+
 def test_progress_is_not_written_into_files(capsys):
     make().learn(clouds(0), task="monday", steps=3)
     assert capsys.readouterr() == ("", "")

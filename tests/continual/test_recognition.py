@@ -116,9 +116,8 @@ REFUSED = {
     "recognise='density' needs inputs of one size: these have 3 numbers, and not 4.": lambda m: m.predict(
         torch.rand(5, 3)
     ),
-    "Images must have values from 0 to 1; these run from 0 to 2: scale them.": lambda m: m.predict(
-        torch.arange(3.0)[:, None].expand(3, 4)
-    ),
+    "Images must have values from 0 to 1; these run from 0 to 2: scale them (in experiments with CIFAR: "
+    "benchmark.scaling=unit).": lambda m: m.predict(torch.arange(3.0)[:, None].expand(3, 4)),
 }
 
 

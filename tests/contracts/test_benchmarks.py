@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from mnemon.benchmarks.registry import BENCHMARKS
 from mnemon.benchmarks.task import Kind, TaskStream
+from mnemon.errors import UsageError
 
 EMBEDDED = ("toy-regression", "split-digits", "permuted-digits")
 
@@ -46,3 +49,16 @@ def test_the_same_seed_gives_the_same_stream(name, stream):
         for a, b in ((one.train, other.train), (one.test, other.test)):
             for x, y in zip(a.batch(slice(0, 20)), b.batch(slice(0, 20)), strict=True):
                 assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.uint8, torch.float32])
+def test_labels_of_another_type_are_refused_with_the_remedy(kind):
+    stream = BENCHMARKS["split-digits"]().build(None, 0)
+    task = stream.tasks[1]
+    odd = replace(task, test=replace(task.test, targets=task.test.targets.to(kind)))
+    with pytest.raises(UsageError) as error:
+        replace(stream, tasks=(stream.tasks[0], odd))
+    assert str(error.value) == (
+        f"Labels of task '2,3', test set must be int64, not {str(kind).removeprefix('torch.')}: "
+        "convert them with .long()."
+    )

@@ -76,6 +76,8 @@ VARIANTS = [
     Case("hypernet", CL3, "generated statistics", {"statistics": "generated"}, network="normalized"),
     Case("hypernet", CL1, "structured", {"hypernet.form": "structured"}),
     Case("hypernet", CL1, "structured, weighted", {"hypernet.form": "structured", **WEIGHTED}),
+    Case("hypernet", CL1, "partly frozen", {"generate": ["layers.1.*"]}),
+    Case("hypernet", CL1, "batch norm, partly frozen", {"generate": ["last.*"]}, network="normalized"),
     Case("hypernet", CL1, "adamw", optimizer={"name": "adamw", "weight_decay": 0.1}),
     Case("hypernet", CL1, "sgd", {"beta": 0.02}, optimizer={"name": "sgd", "lr": 0.2}),
     Case("hypernet", CL1, "momentum", optimizer={"name": "sgd", "lr": 0.05, "momentum": 0.5}),
@@ -341,9 +343,11 @@ def test_what_is_counted_is_what_is_kept_after_the_last_task(case, make, train):
     assert learner.counts() == counts, "the counts do not depend on how far it is"
     assert counts.target > 0
     assert counts.n_tasks == 3
-    # What batch norm measures in a network that all tasks share is no parameter.
-    measured = {f"learner/network.{name}" for name, _ in getattr(learner, "network", nn.Module()).named_buffers()}
-    kept = sum(tensor.numel() for name, tensor in put_away(learner).items() if name not in measured)
+    # What batch norm measures in a network that all tasks share is no parameter; what is frozen is not learned.
+    left_out = {f"learner/network.{name}" for name, _ in getattr(learner, "network", nn.Module()).named_buffers()}
+    memory = getattr(learner, "memory", None)
+    left_out |= {f"learner/memory.target.module.{name}" for name in (memory.target.frozen if memory else ())}
+    kept = sum(tensor.numel() for name, tensor in put_away(learner).items() if name not in left_out)
     assert counts.learned + 3 * counts.per_task - counts.spared == kept
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
+from dataclasses import replace
+
 import pytest
 import tiny
+import torch
+from rich.console import Console
 
-from mnemon.experiments.dry_run import Estimate, estimate, in_words
+from mnemon.experiments import dry_run
+from mnemon.experiments.dry_run import Estimate, estimate, shown
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, build_learner, build_stream, resolve
+from mnemon.experiments.run import Place, build_learner, build_stream
+from mnemon.experiments.run_config import resolve
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import Counts
 
@@ -46,8 +55,16 @@ def test_steps_are_timed_in_tasks_that_differ_in_what_is_to_do(n_tasks, timed):
     assert list(estimate(config, 0, PLACE).step) == timed
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(3, "3.0 s"), (89, "89.0 s"), (90, "1.5 min"), (7200, "2.0 h"), (9e5, "10.4 days")]
-)
-def test_times_are_said_in_a_unit_that_suits(seconds, words):
-    assert in_words(seconds) == words
+def test_memory_that_is_not_known_is_left_out(monkeypatch):
+    assert dry_run._memory(torch.device("cpu")) > 2**20
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+    assert dry_run._memory(torch.device("cpu")) is None
+    found = Estimate(Counts(1, 1, 1, 5), (10,), 1, {0: 1.0}, 0.0, 0, None, "cpu", "of one core")
+    assert "memory so far" not in text_of(found)
+    assert re.search(r"memory so far\s+3 MB at most, on cpu", text_of(replace(found, memory=3 * 2**20)))
+
+
+def text_of(found: Estimate) -> str:
+    text = io.StringIO()
+    Console(file=text, width=120).print(shown(found, "mine"))
+    return text.getvalue()

@@ -9,7 +9,7 @@ import pytest
 from mnemon.config import setting_paths
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import DEFAULT, FOLDER, all_presets, load_preset
-from mnemon.experiments.run import from_record, resolve, schema
+from mnemon.experiments.run_config import from_record, resolve, schema
 from mnemon.results.record import RunRecord
 
 N_PRESETS = 125
@@ -96,9 +96,26 @@ def test_a_file_may_be_like_another_file_beside_it(write):
     assert (config.training.steps, config.method.beta) == (7, 0.5)
 
 
-def test_a_table_with_another_name_replaces_the_whole(write):
-    path = write('like = "split-digits"\n[method]\nname = "joint"\n')
-    assert load_preset(str(path)).values["method"] == {"name": "joint"}
+@pytest.mark.parametrize("method", ["joint", "hypernet-tir", "online-ewc"])
+def test_another_method_takes_over_the_same_settings_in_a_file_as_by_a_word(write, method):
+    path = write(f'like = "split-digits"\n[method]\nname = "{method}"\n')
+    by_word = resolve(load_preset("split-digits"), [f"method={method}"])
+    assert replace(resolve(load_preset(str(path))), preset="split-digits") == by_word
+
+
+def test_a_setting_that_another_method_does_not_know_is_dropped_only_if_it_is_the_first_ones(write):
+    write('like = "split-digits"\n[method]\nname = "joint"\n', "joint.toml")
+    again = write('like = "joint.toml"\n[method]\nname = "hypernet"\n')
+    assert resolve(load_preset(str(again))).method.hypernet != resolve(load_preset("split-digits")).method.hypernet
+    own = write('like = "split-digits"\n[method]\nname = "joint"\nbeta = 0.5\n')
+    assert refused(own).startswith("Unknown setting 'method.beta'.")
+
+
+def test_a_setting_is_found_as_the_files_give_it(write):
+    preset = load_preset(str(write('like = "split-digits"\n[training]\nsteps = 7\n')))
+    assert preset.given("training", "steps") == 7
+    assert preset.given("benchmark", "name") == "split-digits"
+    assert preset.given("training", "epochs") is None
 
 
 def test_a_file_that_is_like_itself_is_refused(write):

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.progress import Display
-from mnemon.experiments.run import resolve
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import Event, Job
 
 CONFIG = resolve(load_preset("split-digits"), ["steps=10"])

@@ -8,14 +8,17 @@ import signal
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mnemon.cli.options import Computing
 from mnemon.errors import UsageError
 from mnemon.experiments.engines import check_engine, open_engine
+from mnemon.experiments.engines.ray import RayTasks
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.run import Place
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.results.record import RunRecord
 from mnemon.training.trainer import Stopped
@@ -111,6 +114,16 @@ def test_which_devices_there_are_is_left_to_the_workers(cluster, tmp_path):
     _, jobs = new_jobs(resolve(load_preset("toy"), SETTINGS), range(1), tmp_path / "run", place)
     with pytest.raises(UsageError, match=r"^Device 'cuda:9' is not available here\. Choose one of: auto, "):
         run_jobs(jobs, place, None, lambda event: None, lambda: False, on="ray")
+
+
+def test_a_job_is_sent_with_its_whole_path_and_comes_back_as_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (job, _) = jobs_of(Path("runs"))
+    engine, sent = RayTasks(PLACE, "", 1), []
+    engine._task = SimpleNamespace(remote=lambda *words: sent.append(words[0]))
+    engine.start(job)
+    assert sent == [job._replace(folder=tmp_path / "runs" / "seed-0")]
+    assert list(engine._running.values()) == [job]
 
 
 @pytest.mark.parametrize(("device", "room"), [("cpu", 2), ("auto", 1), ("cuda", 1)])

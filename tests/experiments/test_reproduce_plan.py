@@ -17,7 +17,8 @@ from mnemon.experiments.reproduce import document, figures, outcome, recipe
 from mnemon.experiments.reproduce.plan import lines, make_plan, prepare, wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SHORT, SMOKE, load
 from mnemon.experiments.reproduce.shelf import key_of, look
-from mnemon.experiments.run import Place, execute, from_record, load_run, resolve
+from mnemon.experiments.run import Place, execute, load_run
+from mnemon.experiments.run_config import from_record, resolve
 from mnemon.experiments.study import run_jobs
 from mnemon.results.figures import EmbeddingMap, read_curves
 from mnemon.results.record import RECORD, RunRecord

@@ -8,13 +8,14 @@ import math
 import pytest
 
 from mnemon.errors import UsageError
-from mnemon.experiments.reproduce import cost, recipe
+from mnemon.experiments.reproduce import recipe
 from mnemon.experiments.reproduce.architectures import Architectures
 from mnemon.experiments.reproduce.figures import FIGURES
 from mnemon.experiments.reproduce.plan import folder_name, wanted
-from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, SMOKE, load, names, presets, published
-from mnemon.experiments.run import Place, begin, resolve
-from mnemon.results.published import Published
+from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, SMOKE, load, names, presets
+from mnemon.experiments.run import Place, begin
+from mnemon.experiments.run_config import resolve
+from mnemon.results.published import read
 from mnemon.results.verdict import Background
 
 NAMES = [
@@ -98,7 +99,7 @@ def test_a_recipe_does_not_repeat_the_number_of_its_preset(name):
     for cell in table.get("cells", ()):
         own, preset = cell.get("published"), presets().get(cell["preset"])
         if own and preset and not cell.get("settings"):
-            assert published(own, "final") != published(preset.published, "final"), cell
+            assert read(own) != read(preset.published), cell
 
 
 @pytest.mark.parametrize(
@@ -135,34 +136,6 @@ def test_the_number_of_a_preset_is_over_as_many_seeds_in_every_recipe():
     assert load("table-hat").published_seeds(own) == 5
 
 
-@pytest.mark.parametrize(
-    ("text", "metric", "number"),
-    [
-        ("97.57 ± 0.02", "final", Published(97.57, 0.02)),
-        ("94.19 ± 0.16 (during 95.54 ± 0.05)", "final", Published(94.19, 0.16)),
-        ("94.19 ± 0.16 (during 95.54 ± 0.05)", "during", Published(95.54, 0.05)),
-        ("96.18 ± 0.09 (during 96.12 ± 0.08; the paper's run)", "during", Published(96.12, 0.08)),
-        ("mse 0.0042, 0.0024, 0.0061 (published code, seed 42)", "final", Published(0.0127 / 3)),
-        ("97.57 ± 0.02", "during", None),
-        ("97.57 ± 0.02", "drift", None),
-        ("", "final", None),
-    ],
-)
-def test_a_published_text_says_what_it_says_of_a_metric(text, metric, number):
-    found = published(text, metric)
-    assert (found is None) == (number is None)
-    if number:
-        assert found.mean == pytest.approx(number.mean)
-        assert found.sem == number.sem or (math.isnan(found.sem) and math.isnan(number.sem))
-
-
-@pytest.mark.parametrize(
-    "preset", [preset for preset in presets().values() if preset.published], ids=lambda p: p.name
-)
-def test_every_published_text_can_be_read(preset):
-    assert published(preset.published, "final") is not None
-
-
 def test_an_unknown_recipe_is_answered_with_the_nearest():
     with pytest.raises(
         UsageError, match=r"^Unknown recipe 'table1'\. Did you mean 'table-1'\? Choose one of: table-1, "
@@ -171,38 +144,6 @@ def test_an_unknown_recipe_is_answered_with_the_nearest():
 
 
 # Costs
-
-
-@pytest.mark.parametrize("preset", presets().values(), ids=lambda p: p.name)
-def test_the_cost_of_every_preset_is_understood(preset):
-    assert 1 <= cost.seconds(preset.cost) <= 60 * 86400
-
-
-@pytest.mark.parametrize(
-    ("words", "seconds"),
-    [
-        ("about 2.5 min", 150),
-        ("about a week (estimated)", 604800),
-        ("about ten days (estimated)", 864000),
-        ("3 s", 3),
-        ("weeks (estimated)", 1209600),
-    ],
-)
-def test_words_stand_for_seconds(words, seconds):
-    assert cost.seconds(words) == seconds
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "1 s"), (45, "45 s"), (150, "2.5 min"), (3600, "60 min"), (7200, "2 h"), (3 * 86400, "3 days")],
-)
-def test_seconds_are_said_in_words(seconds, words):
-    assert cost.in_words(seconds) == words
-
-
-def test_a_cost_that_is_none_is_named():
-    with pytest.raises(ValueError, match=r"^'soon' is no cost such as 'about 10 min'\.$"):
-        cost.seconds("soon")
 
 
 def test_a_cost_follows_steps_and_tasks():

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemon.experiments.reproduce.tables import notes
 from mnemon.experiments.reproduce.verdict import BETTER, NO_NUMBER, NOT_RUN, SHORT, WITHIN, Line, judge
 from mnemon.results import verdict as report
 from mnemon.results.published import Published, read
 from mnemon.results.record import RunRecord
 
 NUMBER = Published(97.57, 0.02)
+WORDS = {report.Judgement.ABOVE: BETTER, report.Judgement.SHORT: SHORT, report.Judgement.WITHIN: WITHIN}
 accuracies = st.floats(0, 100).map(lambda value: round(value, 2))
 errors = st.floats(0.001, 5)
 
@@ -47,14 +49,24 @@ def test_the_report_says_the_same_of_the_same_runs(mean, sem, seeds, values):
     records = [record_of(value, seed, text) for seed, value in enumerate(values)]
     said = judge(read(text), seeds, [record.accuracy.final.value for record in records])
     judgement = report.judge(records, report.Background(seeds)).judgement
-    words = {report.Judgement.ABOVE: BETTER, report.Judgement.SHORT: SHORT, report.Judgement.WITHIN: WITHIN}
-    assert said.startswith(words[judgement])
+    assert said.startswith(WORDS[judgement])
 
 
-def record_of(value: float, seed: int, published: str) -> RunRecord:
-    return RunRecord(
-        "p", {}, seed, "accuracy", ["a"], {}, {}, "", matrix=[[value]], published=published, finished=True
-    )
+@given(
+    st.lists(st.floats(0, 1).map(lambda value: round(value, 4)), min_size=1, max_size=3),
+    st.integers(1, 20),
+    st.lists(st.floats(0, 1), min_size=1, max_size=4),
+)
+def test_the_report_says_the_same_of_errors(errors, seeds, values):
+    text = f"mse {', '.join(f'{error:.4f}' for error in errors)} (published code)"
+    records = [record_of(value, seed, text, "mse") for seed, value in enumerate(values)]
+    said = judge(read(text), seeds, values, digits=4, lower_is_better=True)
+    judgement = report.judge(records, report.Background(seeds)).judgement
+    assert said.startswith(WORDS[judgement])
+
+
+def record_of(value: float, seed: int, published: str, metric: str = "accuracy") -> RunRecord:
+    return RunRecord("p", {}, seed, metric, ["a"], {}, {}, "", matrix=[[value]], published=published, finished=True)
 
 
 def test_of_errors_the_lower_is_the_better():
@@ -82,6 +94,12 @@ def test_a_wider_published_spread_never_turns_agreement_into_a_miss(mean, sem, s
 @given(accuracies, errors, st.integers(1, 20), st.integers(1, 5))
 def test_the_published_number_itself_is_within_its_spread(mean, sem, seeds, n):
     assert judge(Published(mean, sem), seeds, [mean] * n) == WITHIN
+
+
+def test_of_many_ways_to_differ_some_are_named_and_the_others_counted():
+    lines = [Line("r", "a", "b", "final", "short", NUMBER, (97.0,), (0,), 2, "", f"steps ({i})") for i in range(5)]
+    named = [f"other protocol, here and there: steps ({i})" for i in range(3)]
+    assert notes([*lines, lines[0]]) == [*named, "and 2 more ways"]
 
 
 def test_a_line_has_the_mean_of_its_seeds():

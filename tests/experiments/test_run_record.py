@@ -12,7 +12,8 @@ from rich.console import Console
 
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, begin, build_stream, execute, load_run, new_folder, resolve
+from mnemon.experiments.run import Place, begin, build_stream, execute, load_run, new_folder
+from mnemon.experiments.run_config import resolve
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import summary
 from mnemon.training.trainer import Stopped

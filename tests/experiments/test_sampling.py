@@ -11,7 +11,8 @@ import torch
 
 from mnemon.experiments import sampling
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, execute, new_folder, resolve
+from mnemon.experiments.run import Place, execute, new_folder
+from mnemon.experiments.run_config import resolve
 from mnemon.learners import LEARNERS
 from mnemon.results import samples
 from mnemon.results.record import RunRecord

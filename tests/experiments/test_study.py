@@ -14,7 +14,8 @@ import torch
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments import run, study
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, alone_in, execute, new_folder, pick_device, resolve
+from mnemon.experiments.run import Place, alone_in, execute, new_folder, pick_device
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import Job, StudyError, keep_begun, new_jobs, resumed_jobs, run_jobs
 from mnemon.results.record import RunRecord
 from mnemon.training import checkpoint
@@ -49,9 +50,31 @@ def test_without_a_name_a_new_folder_is_found(tmp_path, monkeypatch):
 
 def test_a_folder_that_exists_is_left_as_it_is(tmp_path):
     (tmp_path / "kept.txt").write_text("kept")
-    with pytest.raises(UsageError, match=r"exists already and is left as it is\. Choose another --out"):
+    with pytest.raises(UsageError, match=r"exists already and is left as it is\. Choose another --out\.$"):
         new_folder(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [("record.json", "run"), ("seed-3/record.json", "run"), ("compare.json", "compare"), ("sweep.json", "sweep")],
+)
+def test_what_is_in_a_folder_that_exists_is_gone_on_with_by_its_own_command(tmp_path, file, command):
+    path = tmp_path / "my folder" / file
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    with pytest.raises(UsageError) as error:
+        new_folder(tmp_path / "my folder")
+    assert str(error.value).endswith(
+        f"Choose another --out, or go on with what is in it: mnemon {command} --resume '{tmp_path}/my folder'"
+    )
+
+
+def test_a_sweep_is_not_resumed_as_a_run(tmp_path):
+    (tmp_path / "sweep.json").write_text("{}")
+    with pytest.raises(UsageError) as error:
+        resumed_jobs(tmp_path)
+    assert str(error.value) == f"{tmp_path} holds a sweep. Go on with: mnemon sweep --resume {tmp_path}"
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
@@ -65,6 +88,18 @@ def test_what_is_wrong_shows_before_a_folder_is_made(tmp_path):
     with pytest.raises(UsageError, match=r"^A network of this size does not fit into memory: take smaller layers"):
         new_jobs(config, range(1), tmp_path / "run", PLACE)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_device_that_is_out_of_memory_is_answered_with_the_remedy(tmp_path, monkeypatch):
+    def too_large(trainer):
+        raise torch.OutOfMemoryError("Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(run.Trainer, "run", too_large)
+    with pytest.raises(UsageError) as error:
+        execute(CONFIG, 0, new_folder(tmp_path / "run"), PLACE)
+    assert str(error.value) == "The device is out of memory: take smaller batches, layers or chunks."
+    with alone_in(tmp_path / "run"):  # it is left again
+        pass
 
 
 def test_seeds_that_were_stopped_before_their_turn_are_resumed(tmp_path):

@@ -15,10 +15,12 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments.engines import Ended, Lost
 from mnemon.experiments.engines.job import do
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, resolve
+from mnemon.experiments.run import Place
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.sweep import storage
 from mnemon.experiments.sweep import trials as sweep_trials
 from mnemon.experiments.sweep.prepare import prepare
+from mnemon.experiments.sweep.space import load_space
 from mnemon.experiments.sweep.trials import MOST_TRIES, Sweep, run_sweep
 from mnemon.results.record import RunRecord
 from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, write_best
@@ -358,6 +360,26 @@ def test_the_best_of_accuracies_is_the_highest_and_can_be_pasted(tmp_path):
         "about": "The best of a sweep of split-digits: 92.00 % correct on held-out training data.",
         "method": {"name": "hypernet", "beta": 1e-05, "hypernet": {"hidden": [10, 10]}},
     }
+
+
+@pytest.mark.parametrize(
+    ("preset", "fixed"),
+    [
+        ("split-digits", 'method = "hypernet-tir"\nscenario = "cl3"'),
+        ("split-digits", 'benchmark = "permuted-digits"\nn_tasks = 3'),
+        ("held.toml", ""),
+    ],
+)
+def test_the_best_is_the_winning_trial_but_for_the_data_that_are_held_out(tmp_path, preset, fixed):
+    (tmp_path / "held.toml").write_text('like = "split-digits"\n[training]\nheld_out = 0.3\n')
+    (tmp_path / "space.toml").write_text(f'preset = "{preset}"\n[set]\n{fixed}\n[search]\nmethod.beta = [0.5]\n')
+    space = load_space(str(tmp_path / "space.toml"))
+    chosen = {"method.beta": 0.5}
+    record = SweepRecord(space.preset_name, "", "held-out", "accuracy", 0, "s", "", "h", 5, space.changes({}))
+    write_best(tmp_path, record, Trial(0, "finished", 90.0, 5, 1.0, "f", "", chosen))
+    best, trial = resolve(load_preset(str(tmp_path / "best.toml"))), space.config(chosen)
+    assert trial.training.held_out > 0
+    assert best == replace(trial, preset="best", training=replace(trial.training, held_out=0.0))
 
 
 def test_a_folder_without_a_sweep_is_named(tmp_path):

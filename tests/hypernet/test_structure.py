@@ -54,14 +54,16 @@ def test_filters_are_spread_evenly():
     assert structured_edges(slots_of([(64, 10)]), 640, 120) == [0, 110, 220, 330, 440, 550, 640]
 
 
-def test_the_same_count_of_parameters_suffices_for_resnet32():
+@pytest.mark.parametrize("chunk", [6336, 6989])
+def test_the_readout_is_as_wide_as_the_widest_chunk(chunk):
     with torch.device("meta"):
         target = Target(build_network(TargetConfig("resnet32"), (3, 32, 32), 60))
         flat = build_hypernet(HypernetConfig("chunked", (), "relu", 32, 7000, 32), target)
-        structured = build_hypernet(HypernetConfig("structured", (), "relu", 32, 6989, 32), target)
+        structured = build_hypernet(HypernetConfig("structured", (), "relu", 32, chunk, 32), target)
     assert flat.count() == 457_144
-    assert structured.count() == 457_101
+    assert structured.readout.shape == (65, 6336)
     assert structured.n_rows == 88
+    assert structured.count() == 414_656
 
 
 @pytest.fixture
@@ -104,6 +106,6 @@ def test_the_plain_sum_is_that_of_the_generated_weights(target):
 def test_layers_of_one_form_take_the_same_columns():
     target = Target(nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)))
     hypernet = build_hypernet(HypernetConfig("structured", (), "relu", 4, 18, 3), target)
-    columns = (hypernet.places() % 18).tolist()
+    columns = (hypernet.places() % hypernet.chunk).tolist()
     one, other = (target.slots[i] for i in (0, 2))
     assert columns[one.start : one.stop] == columns[other.start : other.stop]

@@ -141,9 +141,32 @@ def test_only_what_the_patterns_match_is_generated_and_the_rest_stays_as_it_came
     assert all(torch.equal(p, q) for p, q in zip(module.parameters(), came.parameters(), strict=True))
 
 
-def test_patterns_that_match_nothing_are_an_error():
-    with pytest.raises(UsageError, match=re.escape("No parameter of Linear matches head.*, adapter.*.")):
-        Target(nn.Linear(2, 2), ["head.*", "adapter.*"])
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        (
+            ["*.bias", "lats.weight"],
+            "Convolutional matches 'lats.weight'. Did you mean 'last.weight'? It has: conv.weight, ",
+        ),
+        (["adapter.*"], "Convolutional matches 'adapter.*'. It has: conv.weight, conv.bias, norm.weight, "),
+        ([], "Convolutional matches ''. It has: conv.weight, "),
+    ],
+)
+def test_a_pattern_that_matches_nothing_is_named_with_the_choices(patterns, message):
+    with pytest.raises(UsageError, match=f"^generate: no parameter of {re.escape(message)}"):
+        Target(Convolutional(), patterns)
+
+
+def test_of_many_parameters_an_error_lists_the_first():
+    names = ", ".join(f"{i}.{kind}" for i in range(4) for kind in ("weight", "bias"))
+    with pytest.raises(UsageError, match=f"It has: {re.escape(names)}, …\\.$"):
+        Target(nn.Sequential(*(nn.Linear(1, 1) for _ in range(5))), ["q"])
+
+
+def test_what_is_not_generated_is_frozen_under_all_its_names():
+    assert Target(Tied()).frozen == set()
+    assert Target(Tied(), ["*.bias"]).frozen == {"encode.weight", "decode.weight"}
+    assert Target(Tied(), ["encode.weight"]).frozen == {"encode.bias", "decode.bias"}
 
 
 def test_fresh_buffers_are_copies():

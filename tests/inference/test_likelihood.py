@@ -119,7 +119,10 @@ def test_a_schedule_of_the_optimizer_goes_before_the_cosine(learn, problem):
 
 def test_inputs_that_are_no_probabilities_are_refused(learn):
     learner = learn(steps=1)
-    message = "Images must have values from 0 to 1; these run from 0 to 255: scale them."
+    message = (
+        "Images must have values from 0 to 1; these run from 0 to 255: scale them "
+        "(in experiments with CIFAR: benchmark.scaling=unit)."
+    )
     for ask in (learner.answer, learner.unknown):
         with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
             ask(torch.linspace(0, 255, 18).view(2, 9))

@@ -93,6 +93,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Tensor, ...]]
     "tokens": (Recurrent, lambda: (torch.randint(5, (12, 7)),)),
     "tied": (Tied, lambda: (torch.randn(12, 4),)),
     "bytes": (perceptron, lambda: (torch.randint(256, (12, 4), dtype=torch.uint8),)),
+    "double bytes": (lambda: perceptron().double(), lambda: (torch.randint(256, (12, 4), dtype=torch.uint8),)),
     "half": (lambda: perceptron().half(), lambda: (torch.randn(12, 4).half(),)),
 }
 
@@ -139,7 +140,8 @@ def test_a_file_answers_like_the_network(name, ending, silently, tmp_path):
     assert path == tmp_path / f"network{ending}"
     assert list(tmp_path.iterdir()) == [path]
     # Other inputs than in the export, and more of them at once.
-    inputs = tuple(part / 255 if part.dtype == torch.uint8 else part for part in draw())
+    floats = model.state.floats
+    inputs = tuple(part.to(floats) / 255 if part.dtype == torch.uint8 else part for part in draw())
     with torch.no_grad(), exporting._quietly():
         wanted = model.network("monday")(*inputs)
         torch.testing.assert_close(answers(path, make(), *inputs), wanted, rtol=1e-5, atol=1e-5)
@@ -225,6 +227,13 @@ def test_an_example_of_ones_own_is_taken(tmp_path):
     export(model, "monday", tmp_path / "network.safetensors", example=np.zeros((1, 4), dtype=np.int64))
     export(model, "monday", tmp_path / "network.pt2", example=torch.zeros(1, 4, dtype=torch.long))
     assert {path.name for path in tmp_path.iterdir()} == {"network.safetensors", "network.pt2"}
+
+
+@pytest.mark.parametrize("example", [torch.randn(3, 4), np.zeros((1, 4), dtype=np.uint8)])
+def test_an_example_is_given_to_a_network_in_the_type_of_its_floats(example, tmp_path):
+    model = learned(perceptron().double(), torch.randn(12, 4))
+    path = export(model, "monday", tmp_path / "network.safetensors", example=example)
+    assert {tensor.dtype for tensor in load_file(path).values()} == {torch.float64}
 
 
 # What can go wrong

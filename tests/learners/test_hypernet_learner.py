@@ -268,3 +268,18 @@ def test_only_the_chosen_parameters_are_generated(problem, batch_of):
     for _ in range(3):
         learner.train_step(batch_of(0, 0))
     assert torch.equal(learner.memory.target.module.layers[0].weight, frozen)
+    assert learner.counts().target == learner.memory.target.size == 6 * 6 + 6, "the generated weights alone"
+
+
+@pytest.mark.parametrize(
+    ("generate", "kept"),
+    [
+        (("*",), []),
+        (("layers.1.*",), ["layers.0.weight", "layers.0.bias"]),
+        (("*.weight",), ["layers.0.bias", "layers.1.bias"]),
+    ],
+)
+def test_of_the_target_only_what_is_frozen_is_put_away(generate, kept, problem):
+    learner = HypernetLearner(HypernetLearner.Config(hypernet=SMALL, generate=generate), problem())
+    found = [name for name in learner.tensors() if ".target." in name]
+    assert found == [f"learner/memory.target.module.{name}" for name in kept]

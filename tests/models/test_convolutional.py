@@ -98,6 +98,19 @@ def test_inputs_that_are_no_images_are_refused(shape):
         build_network(TargetConfig("lenet"), shape, 2)
 
 
+@pytest.mark.parametrize(("network", "title", "least"), [("lenet", "LeNet", 16), ("zenkenet", "ZenkeNet", 10)])
+def test_images_too_small_for_a_network_are_refused(network, title, least):
+    smallest = build_network(TargetConfig(network), (1, least, least), 2)
+    assert smallest(torch.rand(3, 1, least, least)).shape == (3, 2)
+    for height, width in ((least - 1, 28), (28, least - 1)):
+        message = (
+            f"{title} takes images of at least {least} x {least} pixels; these have {height} x {width}: take "
+            "target.network=mlp or resnet32, or a larger benchmark.padding where the benchmark has one."
+        )
+        with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+            build_network(TargetConfig(network), (1, height, width), 2)
+
+
 def test_an_unknown_network_is_answered_with_the_nearest_name():
     with pytest.raises(UsageError, match=r"Unknown network 'resnet23'\. Did you mean 'resnet32'\?"):
         TargetConfig("resnet23")

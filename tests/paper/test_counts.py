@@ -11,7 +11,7 @@ from torch import nn
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Kind
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import resolve
+from mnemon.experiments.run_config import resolve
 from mnemon.hypernet import HypernetConfig, build_hypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.target import Target

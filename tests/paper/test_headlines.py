@@ -7,7 +7,8 @@ import pytest
 
 from mnemon.benchmarks.sources import status
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import build_learner, resolve
+from mnemon.experiments.run import build_learner
+from mnemon.experiments.run_config import resolve
 from mnemon.results.metrics import AccuracyMatrix
 from mnemon.training.trainer import Trainer
 

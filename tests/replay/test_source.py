@@ -116,7 +116,8 @@ def test_inputs_that_are_no_probabilities_are_refused(model, low, high, words, a
     learner = alone(model=model)
     learner.begin_task(0)
     inputs = torch.linspace(low, high, 18).view(2, 9)
-    with refused(f"Images must have values from 0 to 1; these run from {words}: scale them."):
+    message = f"Images must have values from 0 to 1; these run from {words}: scale them "
+    with refused(f"{message}(in experiments with CIFAR: benchmark.scaling=unit)."):
         learner.train_step(Batch(0, inputs, torch.zeros(2, dtype=torch.long)))
 
 

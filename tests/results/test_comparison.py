@@ -116,6 +116,12 @@ def test_a_step_is_one_that_was_made_whatever_the_setting_says(make_record):
 
 def test_without_losses_the_setting_says_how_many_steps_there_were(make_record):
     assert ms_per_step(make_record(config=TRAINING, losses=[])) == 10.0
+    assert ms_per_step(make_record(config={"training": {"steps": 50, "epochs": "none"}}, losses=[])) == 10.0
+
+
+def test_without_losses_the_steps_of_epochs_are_not_known(compared):
+    of_epochs = {"preset": "one", "training": {"steps": 50, "epochs": 2.0}}
+    assert rows_of(text_of(compared(one=[{"config": of_epochs, "losses": []}])))["one"][-1] == "·"
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class Page(HTMLParser):
         return [[" ".join(cell.split()) for cell in row] for row in found[1:]]
 
 
-RUNS, VERDICTS = "Runs that differ only", "Mean accuracy over tasks"
+RUNS, VERDICTS = "Runs that differ only", "Mean over tasks after the last one"
 
 
 def test_seeds_of_one_experiment_are_one_section_with_their_means(write, tmp_path):
@@ -334,9 +334,24 @@ def test_many_tasks_are_folded_away(write):
 
 
 def test_errors_are_reported_in_their_own_unit(write):
-    page = Page(write_report([write("run", ((0.1, None), (0.2, 0.3)), metric="mse", published="mse 0.1, 0.2")]))
+    errors = {"metric": "mse", "published": "mse 0.1, 0.2 (seed 42)"}
+    page = Page(write_report([write("run", ((0.1, None), (0.2, 0.3)), **errors)], None, lambda name: Background(1)))
     assert page.rows("Mean squared error on each task")[0] == ["1: task 0", "0.1000", "0.2000", "0.1000"]
-    assert "what was published is not one mean accuracy" in page.rows(VERDICTS)[0][-1]
+    assert "<h3>Mean squared error</h3>" in page.source
+    assert page.rows(f"{VERDICTS}, mean squared error.") == [
+        [
+            "some-preset", "mse 0.1, 0.2 (seed 42)", "0.2500", "1", "+0.1000",
+            "short of it the difference is 0.1000, the spread is not known",
+        ]
+    ]  # fmt: skip
+
+
+def test_the_verdicts_name_all_that_was_measured(write, tmp_path):
+    write("runs/one", published="90")
+    write("runs/other", preset="other", metric="mse", published="mse 0.1, 0.2")
+    page = Page(write_report([tmp_path / "runs"]))
+    assert len(page.rows(f"{VERDICTS}, accuracy (%) and mean squared error. Within the spread")) == 2
+    assert "<h3>Accuracy (%)</h3>" in page.source
 
 
 # Where it goes, and what is refused

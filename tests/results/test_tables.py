@@ -76,6 +76,26 @@ def test_an_unfinished_run_says_so(make_record):
     assert line(text, "1: task 0") == ["1: task 0", "90.00", "·", "·"]
 
 
+def test_of_several_seeds_the_finished_ones_are_counted(make_record):
+    half = {"matrix": ((50.0, None),), "finished": False, "seconds": {}}
+    text = shown(summary([make_record(seed=1), make_record(seed=2), make_record(**half)]))
+    assert "some-preset  hypernet, 2 of 3 seeds, mean ± SEM  (1 not finished)" in text
+    assert line(text, "1: task 0") == ["1: task 0", "90.00 ± 0.00", "80.00 ± 0.00", "-10.00 ± 0.00"]
+    assert line(text, "final") == ["final", "87.50 ± 0.00"]
+    assert "time         1.0 s training, 0.5 s testing per seed" in text
+    assert "some-preset  hypernet, 1 of 2 seeds  (1 not finished)" in shown(
+        summary([make_record(seed=1), make_record(**half)])
+    )
+
+
+def test_of_seeds_of_which_none_is_finished_what_is_there_is_shown(make_record):
+    half = {"matrix": ((50.0, None),), "finished": False, "seconds": {}}
+    text = shown(summary([make_record(**half), make_record(**half, seed=1)]))
+    assert "some-preset  hypernet, 2 seeds, mean ± SEM  (2 not finished)" in text
+    assert line(text, "1: task 0") == ["1: task 0", "50.00 ± 0.00", "·", "·"]
+    assert "time         · s training, · s testing per seed" in text
+
+
 def test_alarms_are_shown_once_for_all_seeds(make_record):
     one, other = "The penalty never acted.", "The gates never acted."
     text = shown(summary([make_record(alarms=[one]), make_record(alarms=[one, other], seed=1), make_record(seed=2)]))

@@ -10,7 +10,8 @@ import torch
 
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import RunConfig, build_learner, resolve
+from mnemon.experiments.run import build_learner
+from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.training.trainer import Trainer
 
 SMALL = ("steps=12", "target.hidden=[6]", "batch_size=8", "log_every=5")

@@ -121,6 +121,14 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(saved, monkeypatch, broken):
     assert [path.name for path in saved.iterdir()] == [checkpoint.FILE]
 
 
+def test_the_file_is_synced_through_a_handle_that_may_write(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    modes = []
+    monkeypatch.setattr(checkpoint.os, "fsync", lambda file: modes.append(fcntl.fcntl(file, fcntl.F_GETFL)))
+    checkpoint.save(tmp_path, TENSORS, FACTS)
+    assert [mode & os.O_ACCMODE for mode in modes] == [os.O_RDWR]
+
+
 def test_half_a_file_left_by_a_killed_process_does_no_harm(saved):
     aside = saved / f"{checkpoint.FILE}.new"
     aside.write_bytes((saved / checkpoint.FILE).read_bytes()[:50])

@@ -16,11 +16,13 @@ import torch
 from mnemon.cli import main
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, build_learner, build_stream, execute, resolve
+from mnemon.experiments.run import Place, build_learner, build_stream, execute
+from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs
 from mnemon.problem import Batch
 from mnemon.results.record import RunRecord
 from mnemon.training import distributed
+from mnemon.training.batches import Batches
 from mnemon.training.checkpoint import FILE
 from mnemon.training.distributed import ALONE, SHARED, Crew
 from mnemon.training.trainer import Stopped
@@ -38,7 +40,8 @@ PROGRAM = """
 import sys, json
 from pathlib import Path
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, execute, resolve
+from mnemon.experiments.run import Place, execute
+from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
 with crew("cpu") as processes:
     assert processes.size == 2
@@ -59,7 +62,8 @@ import sys, json
 from pathlib import Path
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, execute, resolve
+from mnemon.experiments.run import Place, execute
+from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
 with crew("cpu") as processes:
     config = resolve(load_preset("split-digits"), json.loads(sys.argv[1]))
@@ -177,6 +181,7 @@ def test_parts_of_a_batch_add_up_to_it():
         (["method=hat"], 8, "Processes can share hypernet, finetuned-target, from-scratch, joint, online-ewc, synaptic-intelligence, but not hat: run it without torchrun."),
         (["lookahead=differentiated"], 8, "A differentiated lookahead is not shared by processes: take lookahead=constant."),
         ([], 1, "training.batch_size is 1: too small for 2 processes."),
+        (["method=joint"], 4, "training.batch_size is 4: of each of 4 earlier tasks a step has 1, too few for 2 processes; take at least 5."),
     ],
 )  # fmt: skip
 def test_what_does_not_come_to_the_same_is_refused(words, batch_size, message):
@@ -184,6 +189,37 @@ def test_what_does_not_come_to_the_same_is_refused(words, batch_size, message):
     learner = build_learner(config, build_stream(config, 0, Place("cpu")), 0)
     with pytest.raises(UsageError) as error:
         Crew(0, 2).check(learner, batch_size)
+    assert str(error.value) == message
+
+
+def test_the_least_batch_that_is_named_has_enough_of_every_earlier_task():
+    config = resolve(load_preset("split-digits"), ["method=joint"])
+    stream = build_stream(config, 0, Place("cpu"))
+    Crew(0, 2).check(build_learner(config, stream, 0), 5)
+    Crew(1, 2).part(Batches(stream.tasks, 4, 5, 0, with_past=True, steps=1)[0])
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "message"),
+    [
+        ("cuda", 0, "This machine has GPUs for 0 of its 2 processes: take --device cpu."),
+        ("cuda", 1, "This machine has GPUs for 1 of its 2 processes: take torchrun --nproc-per-node 1, or --device cpu."),
+        ("auto", 1, "This machine has GPUs for 1 of its 2 processes: take torchrun --nproc-per-node 1, or --device cpu."),
+        ("cuda:1", 2, "--device cuda:1 is one GPU for all processes: take --device cuda, and each has its own."),
+    ],
+)  # fmt: skip
+def test_processes_without_a_gpu_of_their_own_are_refused(monkeypatch, device, gpus, message):
+    for name, value in {
+        "TORCHELASTIC_RUN_ID": "none",
+        "WORLD_SIZE": 2,
+        "LOCAL_WORLD_SIZE": 2,
+        "LOCAL_RANK": 0,
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    with pytest.raises(UsageError) as error, distributed.crew(device):
+        pass
     assert str(error.value) == message
 
 

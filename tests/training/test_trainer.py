@@ -230,6 +230,20 @@ def test_a_stream_of_another_shape_is_refused(make_trainer):
         Trainer(trainer.learner, stream, trainer.config, 0)
 
 
+def test_settings_that_the_learner_was_not_made_for_are_refused(make_trainer):
+    trainer = make_trainer()
+    for changes, message in (
+        ({"scenario": Scenario.CL3}, "The learner is made for scenario = cl1; training.scenario is cl3."),
+        (
+            {"label_smoothing": 0.1},
+            "The learner is made for label_smoothing = 0.0; training.label_smoothing is 0.1.",
+        ),
+    ):
+        with pytest.raises(UsageError) as error:
+            Trainer(trainer.learner, trainer.stream, replace(trainer.config, **changes), 0)
+        assert str(error.value) == message
+
+
 @pytest.mark.parametrize("call", [1, 2, 17])
 def test_a_disk_that_is_full_for_a_while_costs_nothing(make_trainer, tmp_path, monkeypatch, call):
     whole = make_trainer("checkpoint_seconds=0")

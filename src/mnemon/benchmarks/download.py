@@ -76,17 +76,21 @@ def fetch_first(mirrors: tuple[str, ...], name: str, path: Path, check: Callable
 
 @contextmanager
 def side_file(target: Path) -> Iterator[Path]:
-    """Lend a name beside the target that no other process has, and leave nothing there."""
+    """Lend a name beside the target that no other process has, and leave nothing there.
+
+    What the system refuses there, such as a write to a full disk, is an error of the folder.
+    """
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()
+        try:
+            yield partial
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
-        raise DataError(f"the cache folder '{target.parent}' cannot be written ({error.strerror})") from error
-    try:
-        yield partial
-    finally:
-        partial.unlink(missing_ok=True)
+        why = error.strerror or error
+        raise DataError(f"the cache folder '{target.parent}' cannot be written ({why})") from error
 
 
 def fetch(url: str, path: Path) -> None:

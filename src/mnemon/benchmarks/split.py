@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,15 +34,20 @@ def class_task(base: ImageSet, classes: range) -> Task:
     """Return the task to tell these classes apart."""
     return Task(
         name=",".join(map(str, classes)),
-        train=class_examples(base.train_images, base.train_labels, classes),
-        test=class_examples(base.test_images, base.test_labels, classes),
+        train=as_vectors(class_examples(base.train_images, base.train_labels, classes)),
+        test=as_vectors(class_examples(base.test_images, base.test_labels, classes)),
     )
 
 
 def class_examples(images: Tensor, labels: Tensor, classes: range) -> Examples:
-    """Return the images of these classes."""
+    """Return the images of these classes, labels from 0."""
     chosen = (labels >= classes.start) & (labels < classes.stop)
-    return Examples(images[chosen].flatten(1), labels[chosen] - classes.start)
+    return Examples(images[chosen], labels[chosen] - classes.start)
+
+
+def as_vectors(examples: Examples) -> Examples:
+    """Return images as vectors."""
+    return replace(examples, inputs=examples.inputs.flatten(1))
 
 
 def check_split(n_classes: int, classes_per_task: int, n_tasks: int | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mnemon.benchmarks.augment import FlipAndCrop, Standardise
 from mnemon.benchmarks.sources import ImageSet, load
+from mnemon.benchmarks.split import class_examples
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.errors import UsageError
 
@@ -33,10 +34,10 @@ def class_tasks(base: ImageSet, n_tasks: int, augment: bool, scaling: Scaling) -
     transform = Standardise(torch.tensor(MEAN), torch.tensor(STD)) if scaling is Scaling.STANDARD else None
 
     def examples(images: Tensor, labels: Tensor, start: int, learned: bool) -> Examples:
-        if base.n_classes > CLASSES:
-            chosen = (labels >= start) & (labels < start + CLASSES)
-            images, labels = images[chosen], labels[chosen] - start
-        return Examples(images, labels, transform, FlipAndCrop() if augment and learned else None)
+        everything = base.n_classes == CLASSES  # then no copy is needed
+        classes = range(start, start + CLASSES)
+        chosen = Examples(images, labels) if everything else class_examples(images, labels, classes)
+        return replace(chosen, transform=transform, augment=FlipAndCrop() if augment and learned else None)
 
     return [
         Task(

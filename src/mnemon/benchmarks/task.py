@@ -148,13 +148,14 @@ def hold_out(stream: TaskStream, share: float, seed: int) -> TaskStream:
 
 
 def check_examples(examples: Examples, stream: TaskStream, where: str) -> None:
-    """Refuse inputs of another shape than the stream's and labels out of range."""
+    """Refuse inputs of another shape than the stream's, and labels out of range or of another type than int64."""
     shape = tuple(examples.inputs.shape[1:])
     if shape != stream.input_shape:
         raise UsageError(f"Inputs of {where} have shape {shape}; {stream.input_shape} is expected.")
     if stream.kind is Kind.CLASSIFICATION:
-        if examples.targets.is_floating_point():
-            raise UsageError(f"Labels of {where} must be whole numbers, not {examples.targets.dtype}.")
+        if examples.targets.dtype is not torch.int64:
+            kind = str(examples.targets.dtype).removeprefix("torch.")
+            raise UsageError(f"Labels of {where} must be int64, not {kind}: convert them with .long().")
         low, high = int(examples.targets.min()), int(examples.targets.max())
         if low < 0 or high >= stream.outputs_per_task:
             raise UsageError(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mnemon.experiments.run import Place
 
 Settings = Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")]
+NO_REPORT = "MNEMON_NO_REPORT"
+"""The variable of the environment that leaves the report out."""
 
 
 @Parameter(name="*")
@@ -84,7 +86,7 @@ class Options:
     seed: int = 0
     """First seed."""
     computing: Computing = HERE
-    no_report: Annotated[bool, Parameter(negative="", env_var="MNEMON_NO_REPORT")] = False
+    no_report: Annotated[bool, Parameter(negative="", env_var=NO_REPORT)] = False
     """Write no report.html at the end."""
     open: Annotated[bool, Parameter(negative="")] = False
     """Show report.html in the browser at the end."""
@@ -108,7 +110,8 @@ class Options:
         if self.seed < 0:
             raise UsageError(f"--seed must not be negative, not {self.seed}.")
         if self.open and self.no_report:
-            raise UsageError("--open shows the report: leave out --no-report.")
+            variable = f"unset {NO_REPORT}, and " if os.environ.get(NO_REPORT) else ""
+            raise UsageError(f"--open shows the report: {variable}leave out --no-report.")
         if resume is not None and out is not None and not is_url(out):
             raise UsageError(
                 "--resume goes on in its own folder: leave out --out. Only a URL, to copy it to, can be given."

@@ -127,7 +127,7 @@ def _list(recipes: list[Recipe], seeds: int | None) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from mnemon.experiments.reproduce.cost import in_words
+    from mnemon.experiments.cost import in_words
     from mnemon.experiments.reproduce.recipe import BUDGETS
 
     terminal = console()
@@ -145,7 +145,7 @@ def _waits(recipe: Recipe) -> str:
 
 
 def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reproduction, go_on: str) -> int:
-    from mnemon.experiments.reproduce.cost import in_words
+    from mnemon.experiments.cost import in_words
     from mnemon.experiments.reproduce.plan import make_plan, prepare, wanted
     from mnemon.experiments.study import StudyError
 
@@ -172,7 +172,7 @@ def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reprod
 
 def _announce(recipes: list[Recipe], budget: str, seeds: int | None) -> None:
     """Say what each recipe costs at a budget, before anything is run."""
-    from mnemon.experiments.reproduce.cost import in_words
+    from mnemon.experiments.cost import in_words
 
     for recipe in recipes:
         there = [cell.variants[budget] for cell in recipe.cells if budget in cell.variants]

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def show(run_: Annotated[Path, Parameter(name="RUN")], /) -> None:
-    """Show a run, or all seeds below a folder: tasks, metrics, accuracy matrix; or a comparison: its table.
+    """Show a run, or all seeds below a folder: tasks, metrics, accuracy matrix; of a comparison or a sweep its table.
 
     Parameters
     ----------
     run_
-        Folder of a run, of several seeds or of a comparison.
+        Folder of a run, of several seeds, of a comparison or of a sweep.
     """
     show_folder(run_, console())
 
@@ -61,7 +61,7 @@ def show_settings(
 
     from mnemon.config import setting_paths
     from mnemon.experiments.preset import DEFAULT, load_preset
-    from mnemon.experiments.run import REGISTRIES, resolve, schema
+    from mnemon.experiments.run_config import REGISTRIES, resolve, schema
 
     values = resolve(load_preset(preset or DEFAULT), set_ or ()).plain()
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -123,7 +123,7 @@ def finish(folder: Path, options: Options) -> None:
 
 
 def show_folder(folder: Path, console: Console) -> None:
-    """Show a run, the seeds of one, or a comparison."""
+    """Show a run, the seeds of one, a comparison or a sweep."""
     from mnemon.results import comparison, sweep
     from mnemon.results.record import RunRecord, find_runs
     from mnemon.results.tables import matrix_table, summary

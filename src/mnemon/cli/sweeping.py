@@ -55,15 +55,15 @@ def sweep(
         Seed of every trial, and of the choice of settings. Default: 0.
     """
     check_alone("sweep")
+    if resume is not None and (space or set_ or study or seed is not None):
+        raise UsageError(
+            "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."
+        )
     options = Options(seed=seed or 0, computing=computing)
     options.check(out, resume)
     for name, value in (("--trials", trials), ("--minutes", minutes)):
         if value is not None and not value > 0:
             raise UsageError(f"{name} must be above 0, not {value}.")
-    if resume is not None and (space or set_ or study or seed is not None):
-        raise UsageError(
-            "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."
-        )
 
     from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.engines import open_engine

@@ -16,6 +16,7 @@ from mnemon.cli.showing import finish
 from mnemon.errors import UsageError
 
 if TYPE_CHECKING:
+    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.study import Job
     from mnemon.training.distributed import Crew
 
@@ -68,7 +69,7 @@ def _dry_run(preset: str | None, resume: Path | None, options: Options) -> int:
 
     from mnemon.experiments.dry_run import estimate, shown
     from mnemon.experiments.preset import DEFAULT, load_preset
-    from mnemon.experiments.run import resolve
+    from mnemon.experiments.run_config import resolve
 
     config = resolve(load_preset(preset or DEFAULT), options.overrides)
     console().print(shown(estimate(config, options.seed, options.place()), config.preset))
@@ -78,8 +79,8 @@ def _dry_run(preset: str | None, resume: Path | None, options: Options) -> int:
 def _run(preset: str | None, out: str | None, resume: Path | None, options: Options, crew: Crew) -> int:
     from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.preset import DEFAULT, load_preset
-    from mnemon.experiments.run import resolve
-    from mnemon.experiments.study import new_jobs, resumed_jobs
+    from mnemon.experiments.run_config import resolve
+    from mnemon.experiments.study import StudyError, new_jobs, resumed_jobs
 
     def begin() -> tuple[Path, list[Job], Delivery]:
         delivery = Delivery(out)
@@ -101,12 +102,20 @@ def _run(preset: str | None, out: str | None, resume: Path | None, options: Opti
         )
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")
-    if stopped(jobs, place, go_on, options.computing, crew):
-        return 130
+    try:
+        if stopped(jobs, place, go_on, options.computing, crew):
+            return 130
+    except StudyError:  # the other seeds are finished
+        _deliver(folder, options, delivery)
+        raise
     if crew.leads:
-        finish(folder, options)
-        delivery.send(folder, say)
+        _deliver(folder, options, delivery)
     return 0
+
+
+def _deliver(folder: Path, options: Options, delivery: Delivery) -> None:
+    finish(folder, options)
+    delivery.send(folder, say)
 
 
 def compare(
@@ -165,9 +174,7 @@ def compare(
             return 130
     except StudyError as error:  # the other runs are finished
         keep_failures(folder, error.failures)
-        finish(folder, options)
-        delivery.send(folder, say)
+        _deliver(folder, options, delivery)
         raise
-    finish(folder, options)
-    delivery.send(folder, say)
+    _deliver(folder, options, delivery)
     return 0

@@ -213,7 +213,7 @@ def _progress(task: str, steps: int, quiet: bool) -> Iterator[Callable[[int, flo
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[loss]}"),
         TimeRemainingColumn(),

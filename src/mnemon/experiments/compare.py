@@ -13,7 +13,8 @@ from mnemon.benchmarks.scenario import Scenario
 from mnemon.config import differences
 from mnemon.errors import DataError, UsageError, choose
 from mnemon.experiments.preset import DEFAULT, FOLDER, Preset, all_presets, load_preset
-from mnemon.experiments.run import Place, RunConfig, begin, new_folder, resolve
+from mnemon.experiments.run import Place, begin, new_folder
+from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.experiments.study import Failures, Job, dated_folder, keep_begun, resumed_jobs
 from mnemon.learners import LEARNERS
 from mnemon.results.comparison import Comparison
@@ -52,7 +53,7 @@ def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, place: Place)
     for label, config in plan.methods.items():
         with _said_of(label):  # what is wrong with a method shows before a folder is made
             records[label] = begin(config, seeds[0], place)
-    folder = new_folder(out or dated_folder(f"compare-{plan.benchmark}-{plan.scenario.value}"), "compare")
+    folder = new_folder(out or dated_folder(f"compare-{plan.benchmark}-{plan.scenario.value}"))
     folders = _folder_names(plan.methods)
     jobs: list[Job] = []
     for seed in seeds:  # all methods of a seed before the next seed: the table is whole as early as can be
@@ -115,9 +116,8 @@ class _Finder:
         return list(dict.fromkeys([*short, *LEARNERS, *(name for name in fitting if not prefix[name])]))
 
     def _fits(self, preset: Preset) -> bool:
-        scenario = preset.values.get("training", {}).get("scenario", Scenario.CL1.value)
-        same = preset.values.get("benchmark") == self.preset.values.get("benchmark")
-        return same and bool(scenario == self.scenario.value)
+        config = resolve(preset)
+        return config.training.scenario is self.scenario and _measured(config) == _measured(self.config)
 
     def check(self, config: RunConfig) -> None:
         """Refuse a method of another benchmark or scenario."""

@@ -13,7 +13,9 @@ import torch
 
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Examples, TaskStream
-from mnemon.experiments.run import Place, RunConfig, build_learner, build_stream, pick_device
+from mnemon.experiments.cost import in_words
+from mnemon.experiments.run import Place, build_learner, build_stream, pick_device
+from mnemon.experiments.run_config import RunConfig
 from mnemon.learners.base import AbstractLearner, Counts
 from mnemon.training.batches import Batches
 from mnemon.training.trainer import MatrixRows
@@ -42,8 +44,8 @@ class Estimate:
     """Seconds of all tests."""
     n_tested: int
     """Inputs that are asked in all tests."""
-    memory: int
-    """Bytes of memory in use at most, on the device if it has memory of its own."""
+    memory: int | None
+    """Bytes of memory in use at most, on the device if it has memory of its own; None where it is not known."""
     device: str
     clock: str
     """What the seconds are of."""
@@ -132,11 +134,13 @@ def _n_tested(learner: AbstractLearner, stream: TaskStream, config: RunConfig) -
     return sum(size * (len(sizes) - task_id) for task_id, size in enumerate(sizes))
 
 
-def _memory(device: torch.device) -> int:
+def _memory(device: torch.device) -> int | None:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    import resource  # not there on Windows
-
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 
@@ -148,7 +152,7 @@ def shown(found: Estimate, name: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, title=f"{name}, not run", title_justify="left")
     c, steps = found.counts, sorted(set(found.steps))
     span = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
-    for row in (
+    rows = [
         ("tasks", f"{len(found.steps)}, each {span} steps of {found.batch_size} examples"),
         ("target network", f"{c.target:,} weights"),
         ("learned for all tasks", f"{c.learned:,} parameters"),
@@ -156,15 +160,9 @@ def shown(found: Estimate, name: str) -> Table:
         ("compression", f"{c.compression:.3f} of one target network, after all tasks"),
         ("a step", ", ".join(f"{1000 * s:.1f} ms in task {task_id + 1}" for task_id, s in found.step.items())),
         ("estimated time", f"{in_words(found.training)} of training, {in_words(found.test)} of tests, {found.clock}"),
-        ("memory so far", f"{found.memory / 2**20:,.0f} MB at most, on {found.device}"),
-    ):
+    ]
+    if found.memory is not None:
+        rows.append(("memory so far", f"{found.memory / 2**20:,.0f} MB at most, on {found.device}"))
+    for row in rows:
         table.add_row(*row)
     return table
-
-
-def in_words(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"

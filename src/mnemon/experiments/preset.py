@@ -26,8 +26,13 @@ class Preset:
     """Time per seed on one core of an ordinary machine."""
     published: str
     """The number of the paper, if there is one."""
-    values: dict[str, Any]
-    """Its settings: tables benchmark, target, method, optimizer, training."""
+    layers: tuple[dict[str, Any], ...]
+    """Its settings as tables benchmark, target, method, optimizer, training: first those of what it is like."""
+
+    def given(self, section: str, name: str) -> Any:
+        """Return a setting as the files give it; None where they leave it at its default."""
+        tables = (layer.get(section, {}) for layer in reversed(self.layers))
+        return next((table[name] for table in tables if name in table), None)
 
 
 def load_preset(name: str) -> Preset:
@@ -67,20 +72,5 @@ def _read(path: Path, heirs: tuple[Path, ...] = ()) -> Preset:
         raise UsageError(f"The preset file {path} cannot be read: {error}.") from error
     facts = {name: str(values.pop(name, "")) for name in _FACTS}
     base = values.pop("like", None)
-    if base is not None:
-        values = _merged(_read(_find(str(base), path.parent), (*heirs, path)).values, values)
-    return Preset(path.stem, values=values, **facts)
-
-
-def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return nested tables with some values replaced; a table with another `name` replaces the base's whole."""
-    merged = dict(base)
-    for key, value in changes.items():
-        old = merged.get(key)
-        same = (
-            isinstance(old, dict)
-            and isinstance(value, dict)
-            and value.get("name", old.get("name")) == old.get("name")
-        )
-        merged[key] = _merged(old, value) if same else value  # type: ignore[arg-type]
-    return merged
+    below = () if base is None else _read(_find(str(base), path.parent), (*heirs, path)).layers
+    return Preset(path.stem, layers=(*below, values), **facts)

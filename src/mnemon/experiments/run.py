@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import datetime
 import os
 import platform
@@ -18,115 +17,20 @@ import numpy as np
 import torch
 
 import mnemon
-from mnemon import config as settings
-from mnemon.benchmarks.registry import BENCHMARKS
 from mnemon.benchmarks.task import Kind, TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments import events, predicting, sampling
-from mnemon.experiments.preset import Preset
+from mnemon.experiments.run_config import RunConfig, from_record
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner
-from mnemon.models import TargetConfig
-from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Problem
+from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RECORD, RunRecord
+from mnemon.results.sweep import is_sweep
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.distributed import ALONE, Crew
-from mnemon.training.trainer import Progress, Trainer, TrainingConfig, Watcher, idle_mechanisms, unlearned_tasks
-
-REGISTRIES: dict[str, dict[str, Any]] = {
-    "benchmark": dict(BENCHMARKS),
-    "method": {name: learner.Config for name, learner in LEARNERS.items()},
-}
-"""Sections whose dataclass depends on their `name`."""
-FIXED = {"target": TargetConfig, "optimizer": OptimizerConfig, "training": TrainingConfig}
-SECTIONS = (*REGISTRIES, *FIXED)
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """Everything that decides what a run does, except its seed."""
-
-    preset: str
-    published: str
-    benchmark_name: str
-    method_name: str
-    benchmark: Any
-    method: Any
-    target: TargetConfig
-    optimizer: OptimizerConfig
-    training: TrainingConfig
-
-    def plain(self) -> dict[str, Any]:
-        """Return all settings as tables, as a preset has them."""
-        tables = {section: settings.plain(getattr(self, section)) for section in SECTIONS}
-        for section in REGISTRIES:
-            tables[section] = {"name": getattr(self, f"{section}_name"), **tables[section]}
-        return {"preset": self.preset, "published": self.published, **tables}
-
-
-def schema(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the dataclass of each section for tables with these names."""
-    chosen = {}
-    for section, registry in REGISTRIES.items():
-        name = _table(values, section).get("name")
-        if name is None:
-            raise UsageError(f"The setting '{section}.name' is missing. Choose one of: {', '.join(registry)}.")
-        chosen[section] = choose(section, str(name), registry)
-    return {**chosen, **FIXED}
-
-
-def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
-    """Apply `name=value` words to a preset and check everything."""
-    values = copy.deepcopy(preset.values)
-    for section in values:
-        choose("section", section, dict.fromkeys(SECTIONS))
-    words = [settings.parse_override(word) for word in overrides]
-    for name, value in words:
-        if (section := name.removesuffix(".name")) in REGISTRIES:
-            _change_name(values, section, str(value))
-    classes = schema(values)
-    paths, of = setting_paths(values)
-    for name, value in words:
-        if name.removesuffix(".name") not in REGISTRIES:
-            settings.apply_override(values, name, value, paths, of)
-    built = {}
-    for section, cls in classes.items():
-        table = {k: v for k, v in _table(values, section).items() if section in FIXED or k != "name"}
-        built[section] = settings.build(cls, table, section)
-    chosen = {f"{section}_name": values[section]["name"] for section in REGISTRIES}
-    # A published number belongs to the preset as it stands.
-    published = preset.published if not overrides else ""
-    return RunConfig(preset.name, published, **chosen, **built)
-
-
-def setting_paths(values: dict[str, Any]) -> tuple[list[str], str]:
-    """Return the dotted paths of all settings for tables with these names, and of what they are the settings."""
-    paths = [path for section, cls in schema(values).items() for path in settings.setting_paths(cls, f"{section}.")]
-    return paths, " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
-
-
-def _table(values: dict[str, Any], section: str) -> dict[str, Any]:
-    table = values.get(section, {})
-    if not isinstance(table, dict):
-        raise UsageError(f"'{section}' must be a table of settings, not {table!r}.")
-    return table
-
-
-def _change_name(values: dict[str, Any], section: str, name: str) -> None:
-    """Take another method or benchmark; the preset's settings that it does not know are dropped."""
-    cls = choose(section, name, REGISTRIES[section])
-    known = {path.partition(".")[0] for path in settings.setting_paths(cls)}
-    old = _table(values, section)
-    values[section] = {**{k: v for k, v in old.items() if k in known}, "name": name}
-
-
-def from_record(record: RunRecord, overrides: Sequence[str] = ()) -> RunConfig:
-    """Return the config with which a run was begun, with some settings changed."""
-    values = {k: v for k, v in record.config.items() if k in SECTIONS}
-    published = str(record.config.get("published", ""))
-    return resolve(Preset(record.preset, "", "", published, values), overrides)
+from mnemon.training.trainer import Progress, Trainer, Watcher, idle_mechanisms, unlearned_tasks
 
 
 def check_device_name(name: str) -> None:
@@ -192,18 +96,28 @@ class _Recorder(Watcher):
         r.write(self.folder)
 
 
-def new_folder(folder: Path, command: str = "run") -> Path:
+def new_folder(folder: Path) -> Path:
     """Make a folder for what a command does; one that exists is never touched."""
     if folder.exists():
-        raise UsageError(
-            f"{folder} exists already and is left as it is. Choose another --out, or go on with what is in it: "
-            f"mnemon {command} --resume {shlex.quote(str(folder))}"
-        )
+        command = resuming(folder)
+        remedy = f", or go on with what is in it: {command}" if command else "."
+        raise UsageError(f"{folder} exists already and is left as it is. Choose another --out{remedy}")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise UsageError(f"Could not make the folder {folder}: {error}.") from error
     return folder
+
+
+def resuming(folder: Path) -> str:
+    """Return what to type to go on with what is in a folder; nothing where there is nothing to go on with."""
+    holds = {
+        "sweep": is_sweep(folder),
+        "compare": is_comparison(folder),
+        "run": (folder / RECORD).exists() or any(folder.glob(f"seed-*/{RECORD}")),
+    }
+    command = next((command for command, there in holds.items() if there), "")
+    return f"mnemon {command} --resume {shlex.quote(str(folder))}" if command else ""
 
 
 def begin(config: RunConfig, seed: int, place: Place) -> RunRecord:
@@ -234,38 +148,33 @@ def execute(
 
     Of processes that share the run, the first one writes.
     """
-    with alone_in(folder) if crew.leads else nullcontext():
-        try:
-            return _execute(config, seed, folder, place, watcher or Watcher(), should_stop, crew)
-        except torch.OutOfMemoryError as error:
-            raise UsageError("The device is out of memory: take smaller batches, layers or chunks.") from error
+    given = watcher or Watcher()
+    with alone_in(folder) if crew.leads else nullcontext(), _out_of_memory_in_words():
+        torch.set_num_threads(place.threads)
+        record, recorder, trainer = crew.together(
+            lambda: _prepare(config, seed, folder, place, given, should_stop, crew)
+        )
+        _check_moments(crew.words((trainer.progress.task_id, trainer.progress.step)), folder)
+        # All have read the folder; only now the first one writes to it.
+        recorder.keep(trainer.progress)
+        with (
+            events.written(folder, record, trainer.progress, given)
+            if place.tensorboard and crew.leads
+            else nullcontext(given) as also
+        ):
+            recorder.also = also
+            trainer.run()
+        recorder.keep(trainer.progress)
+        return record
 
 
-def _execute(
-    config: RunConfig,
-    seed: int,
-    folder: Path,
-    place: Place,
-    watcher: Watcher,
-    should_stop: Callable[[], bool],
-    crew: Crew,
-) -> RunRecord:
-    torch.set_num_threads(place.threads)
-    record, recorder, trainer = crew.together(
-        lambda: _prepare(config, seed, folder, place, watcher, should_stop, crew)
-    )
-    _check_moments(crew.words((trainer.progress.task_id, trainer.progress.step)), folder)
-    # All have read the folder; only now the first one writes to it.
-    recorder.keep(trainer.progress)
-    with (
-        events.written(folder, record, trainer.progress, watcher)
-        if place.tensorboard and crew.leads
-        else nullcontext(watcher) as also
-    ):
-        recorder.also = also
-        trainer.run()
-    recorder.keep(trainer.progress)
-    return record
+@contextmanager
+def _out_of_memory_in_words() -> Iterator[None]:
+    """Say what to do where the device has too little memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise UsageError("The device is out of memory: take smaller batches, layers or chunks.") from error
 
 
 def _prepare(
@@ -364,20 +273,6 @@ def _versions(device: str) -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "device": device,
     }
-
-
-def resume_config(record: RunRecord, preset: Preset | None, overrides: Sequence[str]) -> RunConfig:
-    """Return the config with which a run was begun; what is given beside it must be the same."""
-    config = from_record(record)
-    given = from_record(record, overrides) if preset is None else resolve(preset, overrides)
-    one, other = ({**c.plain(), "preset": "", "published": ""} for c in (given, config))
-    if different := settings.differences(one, other):
-        more = f" and {len(different) - 3} more" if len(different) > 3 else ""
-        raise CheckpointError(
-            f"The run was begun with other settings: {', '.join(different[:3])}{more} "
-            "(given and begun with). Resume it without them, or start a new run."
-        )
-    return config
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,9 +12,11 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments.engines import Engine, Lost, open_engine
 from mnemon.experiments.engines.job import Event, Job, Reporter
 from mnemon.experiments.preset import Preset
-from mnemon.experiments.run import Place, RunConfig, begin, execute, new_folder, resume_config
+from mnemon.experiments.run import Place, begin, execute, new_folder, resuming
+from mnemon.experiments.run_config import RunConfig, resume_config
 from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RunRecord, find_runs
+from mnemon.results.sweep import is_sweep
 from mnemon.results.tables import check_same_experiment
 from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Stopped
@@ -58,10 +59,9 @@ def resumed_jobs(
     folder: Path, preset: Preset | None = None, overrides: Sequence[str] = (), label: str = ""
 ) -> list[Job]:
     """Return the jobs of a folder's unfinished runs; settings given beside it must be the same."""
-    if is_comparison(folder):
-        raise UsageError(
-            f"{folder} holds a comparison of methods. Go on with: mnemon compare --resume {shlex.quote(str(folder))}"
-        )
+    if is_comparison(folder) or is_sweep(folder):
+        what = "comparison of methods" if is_comparison(folder) else "sweep"
+        raise UsageError(f"{folder} holds a {what}. Go on with: {resuming(folder)}")
     records = {path: RunRecord.read(path) for path in find_runs(folder)}
     check_same_experiment(list(records.values()))
     configs = {path: resume_config(record, preset, overrides) for path, record in records.items()}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mnemon.errors import UsageError, choose
-from mnemon.hypernet.base import AbstractHypernet
+from mnemon.errors import choose
+from mnemon.hypernet.base import AbstractHypernet, check_sizes
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.full import FullHypernet
 from mnemon.hypernet.init import Init, initialise
@@ -37,9 +38,8 @@ class HypernetConfig:
     def __post_init__(self) -> None:
         choose("hypernet form", self.form, HYPERNETS)
         choose("activation", self.activation, ACTIVATIONS)
-        for name in ("embedding_size", "chunk", "chunk_embedding_size"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"hypernet.{name} must be at least 1, not {getattr(self, name)}.")
+        sizes = ("embedding_size", "chunk", "chunk_embedding_size")
+        check_sizes(**{name: getattr(self, name) for name in sizes})
 
 
 def _full(config: HypernetConfig, target: Target) -> AbstractHypernet:
@@ -59,7 +59,9 @@ def _chunked(config: HypernetConfig, target: Target, edges: list[int] | None = N
 
 
 def _structured(config: HypernetConfig, target: Target) -> AbstractHypernet:
-    return _chunked(config, target, structured_edges(target.slots, target.size, config.chunk))
+    edges = structured_edges(target.slots, target.size, config.chunk)
+    widest = max(stop - start for start, stop in itertools.pairwise(edges))
+    return _chunked(replace(config, chunk=widest), target, edges)
 
 
 HYPERNETS: dict[str, Callable[[HypernetConfig, Target], AbstractHypernet]] = {

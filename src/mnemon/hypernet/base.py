@@ -38,8 +38,7 @@ class AbstractHypernet(nn.Module, ABC):
         edges: Sequence[int] | None = None,
     ):
         super().__init__()
-        if embedding_size < 1:
-            raise UsageError(f"hypernet.embedding_size must be at least 1, not {embedding_size}.")
+        check_sizes(embedding_size=embedding_size)
         if any(width < 1 for width in hidden):
             raise UsageError(f"hypernet.hidden must hold widths of at least 1, not {list(hidden)}.")
         self.size, self.embedding_size, self.n_rows, self.chunk = size, embedding_size, n_rows, chunk
@@ -94,6 +93,13 @@ class AbstractHypernet(nn.Module, ABC):
     def count(self) -> int:
         """Return the number of trainable parameters, chunk embeddings included."""
         return sum(p.numel() for p in self.parameters())
+
+
+def check_sizes(**sizes: int) -> None:
+    """Refuse sizes below 1, by the names of their settings."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise UsageError(f"hypernet.{name} must be at least 1, not {size}.")
 
 
 def with_one(features: Tensor) -> Tensor:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from mnemon.errors import UsageError
-from mnemon.hypernet.base import AbstractHypernet
+from mnemon.hypernet.base import AbstractHypernet, check_sizes
 
 
 class ChunkedHypernet(AbstractHypernet):
@@ -27,10 +26,7 @@ class ChunkedHypernet(AbstractHypernet):
         chunk_embedding_size: int,
         edges: Sequence[int] | None = None,
     ):
-        if chunk < 1:
-            raise UsageError(f"hypernet.chunk must be at least 1, not {chunk}.")
-        if chunk_embedding_size < 1:
-            raise UsageError(f"hypernet.chunk_embedding_size must be at least 1, not {chunk_embedding_size}.")
+        check_sizes(chunk=chunk, chunk_embedding_size=chunk_embedding_size)
         n_rows = len(edges) - 1 if edges else -(-size // chunk)
         row_width = embedding_size + chunk_embedding_size
         super().__init__(size, embedding_size, row_width, n_rows, chunk, hidden, activation, edges)

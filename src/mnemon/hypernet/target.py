@@ -11,12 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from mnemon.errors import UsageError
+from mnemon.errors import UsageError, suggest
 from mnemon.hypernet.statistics import GeneratedStatistics, Statistics, forget_statistics, norms_of
 
 Buffers = dict[str, Tensor]
 LARGE = 100_000
 """Weights from which a backward pass of our own pays for itself."""
+SHOWN = 8
+"""Names that an error lists at most."""
 
 
 class Slot(NamedTuple):
@@ -50,13 +52,13 @@ class Target(nn.Module):
         super().__init__()
         self.module = module.requires_grad_(False)
         self.slots: list[Slot] = []
-        start = 0
+        chosen, start = _matching(module, generate), 0
         for name, parameter in module.named_parameters():
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in generate):
+            if name in chosen:
                 self.slots.append(Slot(name, parameter.shape, start, parameter.dtype))
                 start = self.slots[-1].stop
-        if not self.slots:
-            raise UsageError(f"No parameter of {type(module).__name__} matches {', '.join(generate)}.")
+        self.frozen = _frozen(module, chosen)
+        """Names of the parameters that stay as they came; a tied one has several."""
         self.n_weights = start
         """Weights alone; `size` counts generated statistics, too."""
         self._halves = [slot for slot in self.slots if slot.dtype in (torch.float16, torch.bfloat16)]
@@ -146,6 +148,28 @@ class Target(nn.Module):
             return False
         wanted = whole[..., slice(*some)]
         return part.shape == wanted.shape and torch.allclose(part, wanted, rtol=1e-3, atol=1e-5)
+
+
+def _matching(module: nn.Module, patterns: Sequence[str]) -> set[str]:
+    """Return the names of the parameters that patterns match; one that matches none is refused."""
+    names, chosen = [name for name, _ in module.named_parameters()], set[str]()
+    for pattern in patterns or ("",):
+        found = {name for name in names if fnmatch.fnmatchcase(name, pattern)}
+        if not found:
+            some = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+            raise UsageError(
+                f"generate: no parameter of {type(module).__name__} matches '{pattern}'.{suggest(pattern, names)} "
+                f"It has: {some or 'none'}."
+            )
+        chosen |= found
+    return chosen
+
+
+def _frozen(module: nn.Module, chosen: set[str]) -> set[str]:
+    """Return all names of the parameters other than the chosen ones."""
+    generated = {id(parameter) for name, parameter in module.named_parameters() if name in chosen}
+    everything = module.named_parameters(remove_duplicate=False)
+    return {name for name, parameter in everything if id(parameter) not in generated}
 
 
 def _resting(module: nn.Module, slots: Sequence[Slot]) -> list[nn.Module]:

@@ -44,7 +44,8 @@ def export(model: ContinualModel, task: str, path: str | Path, example: Any = No
     network = model.network(task).cpu()
     if path.suffix == ".onnx":
         _check_packages()
-    inputs = _random_inputs(model, task, network) if example is None else _cpu(collect_inputs(example))
+    given = _random_inputs(model, task, network) if example is None else example
+    inputs = collect_inputs(given, torch.device("cpu"), model.state.floats)
     inputs = tuple(part[:EXAMPLES] if len(part) > 1 else part.expand(2, *part.shape[1:]) for part in inputs)
     with _aside(path) as aside, torch.no_grad():
         try:
@@ -141,17 +142,11 @@ def _random_inputs(model: ContinualModel, task: str, network: nn.Module) -> Inpu
 
     def draw(shape: tuple[int, ...], name: str) -> Tensor:
         dtype, size = getattr(torch, name), (EXAMPLES, *shape)
-        if dtype == torch.uint8:  # bytes, which a module gets as floats from 0 to 1
-            return torch.rand(size, generator=random)
         if dtype.is_floating_point:
             return torch.randn(size, generator=random).to(dtype)
-        return torch.randint(n_tokens, size, generator=random).to(dtype)
+        return torch.randint(256 if dtype == torch.uint8 else n_tokens, size, generator=random).to(dtype)
 
     return tuple(draw(*entry) for entry in model.about(task).inputs)
-
-
-def _cpu(inputs: Inputs) -> Inputs:
-    return tuple(part.cpu() for part in inputs)
 
 
 def _together_and_each(inputs: Inputs) -> list[Inputs]:

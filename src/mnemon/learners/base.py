@@ -16,14 +16,14 @@ from mnemon.replay.source import AbstractReplay
 
 @dataclass(frozen=True)
 class Counts:
-    """How many numbers a learner keeps, and how many its target network has."""
+    """How many numbers a learner keeps, and how many weights of its target network they stand for."""
 
     learned: int
     """Parameters shared by all tasks."""
     per_task: int
     """Numbers stored for each further task."""
     target: int
-    """Weights of the target network."""
+    """Weights of the target network that are learned or generated; what stays frozen is counted nowhere."""
     n_tasks: int
     spared: int = 0
     """Numbers that the last task does not add, since nobody replays it."""
@@ -36,7 +36,7 @@ class Counts:
 
     @property
     def compression(self) -> float:
-        """Everything that is kept after the last task, relative to one target network."""
+        """Everything that is kept after the last task, relative to the weights of one target network."""
         return (self.learned + self.n_tasks * self.per_task - self.spared) / self.target
 
 

@@ -1,9 +1,10 @@
 r"""Hard attention to the task: gates that are learned, and weights behind used units that stay (Serrà et al., 2018).
 
 The gates of task t are $a_t = \sigma(s\,e_t)$ with a learned embedding $e_t$ and a slope $s$ that rises from
-$1/s_{max}$ to $s_{max}$ while the task is learned, so that the gates end up nearly 0 or 1. A weight between two units
-may move by the share $1 - \min(a^{\le t}_{out}, a^{\le t}_{in})$ of its step, where $a^{\le t}$ is the largest gate
-that any earlier task has. A price on units that no earlier task uses keeps some free for later ones.
+$1/s_{max}$ to $s_{max}$ again and again while the task is learned (`cycles`), so that the gates end up nearly 0 or 1.
+A weight between two units may move by the share $1 - \min(a^{\le t}_{out}, a^{\le t}_{in})$ of its step, where
+$a^{\le t}$ is the largest gate that any earlier task has. A price on units that no earlier task uses keeps some free
+for later ones.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class HAT(AbstractGatedLearner):
 
     @torch.no_grad()
     def _compensate(self, embedding: Tensor, slope: float) -> None:
-        """Give an embedding's gradient the size that it would have at slope 1: steep gates let little through."""
+        """Make an embedding's gradient `s_max` times that at slope 1: steep gates let little through."""
         assert embedding.grad is not None
         steep = (slope * embedding).clamp(-STEEPEST, STEEPEST).cosh() + 1
         embedding.grad *= self.config.s_max / slope * steep / (embedding.cosh() + 1)

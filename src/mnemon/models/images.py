@@ -26,6 +26,16 @@ def image_shape(input_shape: tuple[int, ...], network: str) -> ImageShape:
     return 1, side, side
 
 
+def check_side(shape: ImageShape, least: int, network: str) -> None:
+    """Refuse images of which a network without padding would leave nothing."""
+    _, height, width = shape
+    if min(height, width) < least:
+        raise UsageError(
+            f"{network} takes images of at least {least} x {least} pixels; these have {height} x {width}: take "
+            "target.network=mlp or resnet32, or a larger benchmark.padding where the benchmark has one."
+        )
+
+
 def as_images(x: Tensor, shape: ImageShape) -> Tensor:
     """Return inputs [n, ...] as images in the order of memory in which convolutions are fastest."""
     return x.reshape(-1, *shape).contiguous(memory_format=torch.channels_last)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemon.models.images import ImageShape, as_images
+from mnemon.models.images import ImageShape, as_images, check_side
+
+LEAST = 16
+"""Pixels on a side of the smallest image of which the convolutions leave something."""
 
 
 class LeNet(nn.Module):
@@ -13,6 +16,7 @@ class LeNet(nn.Module):
 
     def __init__(self, shape: ImageShape, outputs: int):
         super().__init__()
+        check_side(shape, LEAST, "LeNet")
         self.shape = shape
         channels, height, width = shape
         self.conv1 = nn.Conv2d(channels, 20, 5)

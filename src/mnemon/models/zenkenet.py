@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mnemon.models.images import ImageShape, as_images
+from mnemon.models.images import ImageShape, as_images, check_side
+
+LEAST = 10
+"""Pixels on a side of the smallest image of which the convolutions leave something."""
 
 
 class ZenkeNet(nn.Module):
@@ -12,6 +15,7 @@ class ZenkeNet(nn.Module):
 
     def __init__(self, shape: ImageShape, outputs: int):
         super().__init__()
+        check_side(shape, LEAST, "ZenkeNet")
         self.shape = shape
         channels, height, width = shape
         self.features = nn.Sequential(*_pair(channels, 32), *_pair(32, 64), nn.Flatten())

@@ -213,7 +213,7 @@ class _ByGram:
     """The sum over segments: columns between two borders of blocks, which all rows of a block have in common."""
 
     def __init__(self, h: Tensor, h_star: Tensor, anchors: Anchors, blocks: list[Block]):
-        self.anchors, self.blocks, self.n_rows = anchors, blocks, len(h)
+        self.anchors, self.blocks = anchors, blocks
         width = h.shape[1]
         self.h, self.delta = with_one(h), h - h_star
         self.rows = [slice(None) if len(b.rows) == len(h) else b.rows for b in blocks]

@@ -395,7 +395,10 @@ class Protected(Part):
         return numbers * self.hypernet.readout.element_size() + self.buffers_of.nbytes_per_task
 
     def transient(self, name: str) -> bool:
-        return name.startswith("target.") or (name.startswith("measured.") and not self.optimizers)
+        if name.startswith("target."):
+            # A module that tasks start from is given again by its owner, frozen part and all.
+            return self.own is not None or name.removeprefix("target.module.") not in self.target.frozen
+        return name.startswith("measured.") and not self.optimizers
 
 
 def _clipped(gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:

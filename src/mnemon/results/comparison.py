@@ -25,7 +25,7 @@ from rich.text import Text
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord, find_runs, write_text
 from mnemon.results.summary_file import read_summary
-from mnemon.results.tables import check_same_experiment, spread, tested_on, unit
+from mnemon.results.tables import check_same_experiment, in_form, spread, tested_on, unit
 
 FORMAT = 1
 FILE, RUNS, TASKS = "compare.json", "comparison.csv", "tasks.csv"
@@ -134,12 +134,18 @@ def bytes_per_task(record: RunRecord) -> int:
     return int(c.get("bytes_per_task", BYTES_PER_NUMBER * c["per_task"]))
 
 
-def steps_made(record: RunRecord) -> int:
-    """Return the steps of all tasks: the last one of each is always among the losses."""
+def steps_made(record: RunRecord) -> float:
+    """Return the steps of all tasks: the last one of each is always among the losses.
+
+    Without them the setting says how many there were; of epochs it is NaN.
+    """
     last: dict[float, float] = {}
     for line in record.losses:
         last[line["task"]] = max(line["step"], last.get(line["task"], 0))
-    return int(sum(last.values())) or record.config["training"]["steps"] * len(record.task_names)
+    if last:
+        return sum(last.values())
+    training = record.config["training"]
+    return training["steps"] * len(record.task_names) if training.get("epochs", "none") == "none" else math.nan
 
 
 def ms_per_step(record: RunRecord) -> float:
@@ -194,7 +200,7 @@ def _table(entries: Sequence[Entry], plus_minus: str) -> Table:
         _INFERRED: [_spread([inferred(r) for r in e.finished], e) for e in entries],
         "parameters\nstored": [f"{parameters(e.records[0]):,}" for e in entries],
         "kept per\ntask": [kept_per_task(e.records[0]) for e in entries],
-        "ms per\nstep": [_missing(_mean([ms_per_step(r) for r in e.finished]), ".2f") for e in entries],
+        "ms per\nstep": [in_form(_mean([ms_per_step(r) for r in e.finished]), ".2f") for e in entries],
         _PUBLISHED: [e.records[0].published for e in entries],
     }
     for column in (_INFERRED, _PUBLISHED):  # not every benchmark and method has them
@@ -227,10 +233,6 @@ def _mean(values: Sequence[float]) -> float:
 
 def _spread(values: Sequence[float], entry: Entry) -> str:
     return spread(values or [math.nan], entry.records[0])
-
-
-def _missing(value: float, form: str) -> str:
-    return "·" if math.isnan(value) else format(value, form)
 
 
 def _notes(entries: Sequence[Entry]) -> list[str]:

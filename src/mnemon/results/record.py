@@ -57,6 +57,11 @@ class RunRecord:
         return AccuracyMatrix(self.matrix, self.untrained, len(self.task_names), of_errors=self.metric == "mse")
 
     @property
+    def digits(self) -> int:
+        """Digits behind the point with which its numbers are shown."""
+        return 2 if self.metric == "accuracy" else 4
+
+    @property
     def largest_drift(self) -> float:
         """The drift of the task whose replay drifted most; NaN where none is known."""
         return max((drift for drift in self.drift if not math.isnan(drift)), default=math.nan)

@@ -15,7 +15,7 @@ from mnemon.results.comparison import in_bytes, kept_per_task, ms_per_step, para
 from mnemon.results.figures.style import MOST_SERIES, spread_out
 from mnemon.results.groups import Experiment, Group, flat, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
-from mnemon.results.published import read as read_published
+from mnemon.results.published import published_for
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import spread, tested_on, unit
 from mnemon.results.verdict import UNKNOWN, Background, judge
@@ -153,7 +153,7 @@ def _against(experiments: Sequence[Experiment], setting: str) -> Any:
             x = dict(flat(experiment.first.config))[setting]
             end.append(figures.Point(x, *mean_and_sem([a.final.value for a in finished])))
             after.append(figures.Point(x, *mean_and_sem([a.during.value for a in finished])))
-            if number := read_published(experiment.first.published):
+            if number := published_for(experiment.first):
                 published.append(figures.Point(x, *number))
     series = [figures.Series("at the end", end, published), figures.Series("right after each task", after)]
     xs = [point.x for point in end]
@@ -206,6 +206,10 @@ class Section:
         return scenario_of(self.record)
 
     @property
+    def unit(self) -> str:
+        return unit(self.record)
+
+    @property
     def seeds(self) -> str:
         return _ranges(record.seed for record in self.records)
 
@@ -229,7 +233,7 @@ class Section:
     @property
     def verdict(self) -> dict[str, str]:
         verdict = judge(self.records, self.background)
-        difference = "" if math.isnan(verdict.difference) else f"{verdict.difference + 0.0:+.2f}"
+        difference = "" if math.isnan(verdict.difference) else f"{verdict.difference + 0.0:+.{self.record.digits}f}"
         measured = _spread((r.accuracy.final.value for r in self.records if r.finished), self.record)
         return {
             "published": self.record.published or "·",

@@ -59,7 +59,7 @@ class SweepRecord:
     trials: int
     """How many are wanted in all, finished or pruned."""
     fixed: dict[str, Any] = field(default_factory=dict)
-    """Settings that all trials share, without the share of data that is held out."""
+    """Settings that all trials share, but for the share of data that is held out: there is none."""
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:

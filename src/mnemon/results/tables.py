@@ -19,9 +19,13 @@ MOST_TASKS = 10
 
 
 def summary(records: Sequence[RunRecord]) -> RenderableType:
-    """Show the runs of one experiment: tasks, metrics, counts, times."""
+    """Show the runs of one experiment: tasks, metrics, counts, times.
+
+    Numbers are of the finished runs; of all, where none is finished.
+    """
     check_same_experiment(records)
-    return Group(_title(records), _task_table(records), _metric_table(records), _facts(records))
+    counted = [record for record in records if record.finished] or records
+    return Group(_title(records, counted), _task_table(counted), _metric_table(counted), _facts(counted))
 
 
 def check_same_experiment(records: Sequence[RunRecord]) -> None:
@@ -72,11 +76,13 @@ def tested_on(record: RunRecord) -> str:
     return ", tested on held-out training data" if held_out else ""
 
 
+def in_form(value: float, form: str) -> str:
+    """Show a number; a dot where it is missing."""
+    return "·" if math.isnan(value) else format(value, form)
+
+
 def _number(value: float, record: RunRecord) -> str:
-    if math.isnan(value):
-        return "·"
-    digits = 2 if record.metric == "accuracy" else 4
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0, or there would be a -0.00
+    return in_form(round(value, record.digits) + 0.0, f".{record.digits}f")  # + 0.0, or there would be a -0.00
 
 
 def spread(values: Iterable[float], record: RunRecord) -> str:
@@ -85,9 +91,10 @@ def spread(values: Iterable[float], record: RunRecord) -> str:
     return _number(mean, record) + ("" if math.isnan(sem) else f" ± {_number(sem, record)}")
 
 
-def _title(records: Sequence[RunRecord]) -> Text:
-    first = records[0]
-    seeds = f"seed {first.seed}" if len(records) == 1 else f"{len(records)} seeds, mean ± SEM"
+def _title(records: Sequence[RunRecord], counted: Sequence[RunRecord]) -> Text:
+    first, n = records[0], len(counted)
+    some = f"{n} seeds" if n == len(records) else f"{n} of {len(records)} seeds"
+    seeds = f"seed {first.seed}" if len(records) == 1 else some if n == 1 else f"{some}, mean ± SEM"
     method = first.config.get("method", {}).get("name", "")
     text = Text(f"\n{first.preset}", style="bold")
     text.append(f"  {method}, {seeds}", style="")
@@ -156,9 +163,8 @@ def _facts(records: Sequence[RunRecord]) -> Text:
         f"parameters   {int(c['learned']):,}{per_task} for a target of {int(c['target']):,}; "
         f"compression {c['compression']:.3f}",
     ]
-    train = [r.seconds.get("train", math.nan) for r in records]
-    test = [r.seconds.get("test", math.nan) for r in records]
-    lines.append(f"time         {_mean(train):.1f} s training, {_mean(test):.1f} s testing per seed")
+    train, test = (in_form(_mean([r.seconds.get(k, math.nan) for r in records]), ".1f") for k in ("train", "test"))
+    lines.append(f"time         {train} s training, {test} s testing per seed")
     text = Text("\n".join(lines))
     for alarm in dict.fromkeys(alarm for r in records for alarm in r.alarms):
         text.append(f"\nalarm        {alarm}", style="yellow")

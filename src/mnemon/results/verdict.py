@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mnemon.results.metrics import mean_and_sem
-from mnemon.results.published import Published, read
+from mnemon.results.published import Published, published_for
 from mnemon.results.record import RunRecord
 
 WIDTH = 2.0
@@ -47,7 +47,7 @@ def gap(
     digits: int = 2,
     lower_is_better: bool = False,
 ) -> Gap:
-    """Compare seeds with a published mean, as many digits of it as were published.
+    """Compare the mean over seeds, rounded to so many digits, with a published one.
 
     Chance is two standard errors of the difference. A single seed has none of its own: where the number of published
     seeds is known, it has the published spread of single seeds.
@@ -94,7 +94,7 @@ def judge(records: Sequence[RunRecord], background: Background = UNKNOWN) -> Ver
     first = records[0]
     finals = [record.accuracy.final.value for record in records if record.finished]
     mean, sem = mean_and_sem(finals) if finals else (math.nan, math.nan)
-    published = read(first.published) if first.metric == "accuracy" else None
+    published = published_for(first)
 
     def verdict(judgement: Judgement, reason: str) -> Verdict:
         return Verdict(judgement, reason, mean, sem, len(finals), published)
@@ -102,12 +102,13 @@ def judge(records: Sequence[RunRecord], background: Background = UNKNOWN) -> Ver
     if reason := _not_comparable(records, published, len(finals), background):
         return verdict(Judgement.NOT_COMPARABLE, reason)
     assert published is not None
-    found = gap(published, finals, background.seeds)
+    digits = first.digits
+    found = gap(published, finals, background.seeds, digits, first.accuracy.of_errors)
     chance = "the spread is not known"
     if not math.isnan(found.margin):
         of = " as published for single seeds" if len(finals) == 1 else ""
-        chance = f"{WIDTH:g} standard errors{of} are {found.margin:.2f}"
-    return verdict(found.judgement, f"the difference is {abs(found.gain):.2f}, {chance}")
+        chance = f"{WIDTH:g} standard errors{of} are {found.margin:.{digits}f}"
+    return verdict(found.judgement, f"the difference is {abs(found.gain):.{digits}f}, {chance}")
 
 
 def _not_comparable(records: Sequence[RunRecord], published: Published | None, n: int, background: Background) -> str:
@@ -115,7 +116,7 @@ def _not_comparable(records: Sequence[RunRecord], published: Published | None, n
     if not first.published:
         return "nothing was published for these settings"
     if published is None:
-        return "what was published is not one mean accuracy"
+        return f"what was published is not one mean {'squared error' if first.accuracy.of_errors else 'accuracy'}"
     if first.config.get("training", {}).get("held_out", 0.0):
         return "tested on held-out training data"
     if n == 0:

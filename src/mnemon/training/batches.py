@@ -45,6 +45,11 @@ class Shuffled:
         return self._orders[turn]
 
 
+def past_share(batch_size: int, n_past: int) -> int:
+    """Return how many examples of each earlier task a step has, rounded up: enough for a whole batch."""
+    return -(-batch_size // max(1, n_past))
+
+
 class Batches:
     """The batches of one task."""
 
@@ -59,6 +64,6 @@ class Batches:
     def __getitem__(self, step: int) -> Batch:
         """Return the batch of a step; each earlier task has an even share of a second batch."""
         inputs, targets = self.present.take(step * self.batch_size, self.batch_size)
-        share = -(-self.batch_size // max(1, len(self.past)))  # rounded up: enough for a whole batch
+        share = past_share(self.batch_size, len(self.past))
         past = tuple(Batch(t, *s.take(step * share, share)) for t, s in enumerate(self.past))
         return Batch(self.task_id, inputs, targets, past, step / self.steps)

@@ -53,7 +53,7 @@ def write(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None
     header = {"mnemon": text, "checksum": str(_checksum(tensors, text))}
     try:
         save_file(tensors, aside, metadata=header)
-        with aside.open("rb") as file:
+        with aside.open("rb+") as file:  # Windows syncs only what may be written
             os.fsync(file.fileno())
         os.replace(aside, path)
     except (OSError, SafetensorError) as error:

@@ -27,6 +27,7 @@ from mnemon.learners.base import AbstractLearner
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.problem import Batch
 from mnemon.regularizers.lookahead import LookaheadMode
+from mnemon.training.batches import past_share
 
 T = TypeVar("T")
 SHARED = ("hypernet", "finetuned-target", "from-scratch", "joint", "online-ewc", "synaptic-intelligence")
@@ -64,6 +65,13 @@ class Crew:
                 raise UsageError(f"{name} depends on the whole batch and is not shared: run it without torchrun.")
         if batch_size < self.size:
             raise UsageError(f"training.batch_size is {batch_size}: too small for {self.size} processes.")
+        n_past = learner.problem.n_tasks - 1 if learner.sees_past else 0
+        share = past_share(batch_size, n_past)
+        if share < self.size:
+            raise UsageError(
+                f"training.batch_size is {batch_size}: of each of {n_past} earlier tasks a step has {share}, too few "
+                f"for {self.size} processes; take at least {(self.size - 1) * n_past + 1}."
+            )
 
     def part(self, batch: Batch) -> Batch:
         """Return this process's part of a batch, with the weight that makes the mean over processes that of all."""
@@ -150,6 +158,16 @@ def leads() -> bool:
     return not is_shared() or os.environ.get("RANK", "0") == "0"
 
 
+def check_gpus(device: str) -> None:
+    """Refuse what leaves a process on this machine without a GPU of its own."""
+    if ":" in device:
+        raise UsageError(f"--device {device} is one GPU for all processes: take --device cuda, and each has its own.")
+    processes, there = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
+    if processes > there:
+        fewer = f"torchrun --nproc-per-node {there}, or " if there else ""
+        raise UsageError(f"This machine has GPUs for {there} of its {processes} processes: take {fewer}--device cpu.")
+
+
 @contextmanager
 def crew(device: str) -> Iterator[Crew]:
     """Join the processes that torchrun has started, if it has."""
@@ -158,6 +176,7 @@ def crew(device: str) -> Iterator[Crew]:
         return
     on_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     if on_gpu:
+        check_gpus(device)
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     distributed.init_process_group("nccl" if on_gpu else "gloo")
     global joined

@@ -53,7 +53,7 @@ class TrainingConfig:
     scenario: Scenario = Scenario.CL1
     """What is told of the task at test time: cl1 (the task), cl2 (nothing, one head), cl3 (nothing, all classes)."""
     label_smoothing: float = 0.0
-    """Probability taken from the true class and spread over the task's other classes (the paper's 0.95 is 0.05)."""
+    """Probability taken from the true class and spread over the others that compete (the paper's 0.95 is 0.05)."""
     held_out: float = 0.0
     """Share of every task's training data that is kept from training and tested on *in place of the test data*."""
     matrix: MatrixRows = MatrixRows.FULL
@@ -331,7 +331,8 @@ def _check_fit(learner: AbstractLearner, stream: TaskStream, config: TrainingCon
     for name in ("scenario", "label_smoothing"):
         made_for, asked = getattr(problem, name), getattr(config, name)
         if made_for != asked:
-            raise UsageError(f"The learner is made for {name} = {made_for}; training.{name} is {asked}.")
+            has, wanted = (getattr(value, "value", value) for value in (made_for, asked))
+            raise UsageError(f"The learner is made for {name} = {has}; training.{name} is {wanted}.")
     if stream.input_shape != problem.input_shape:
         raise UsageError(
             f"Inputs of '{stream.name}' have shape {stream.input_shape}; the target takes {problem.input_shape}."

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemon.experiments.run import Place, RunConfig, execute
+from mnemon.experiments.run import Place, execute
+from mnemon.experiments.run_config import RunConfig
 from mnemon.training.trainer import Progress, Watcher
 
 

@@ -102,9 +102,9 @@ class RayTasks:
 
     def start(self, job: Job) -> None:
         """Give a job to the cluster, with the files that are in its folder."""
-        job = job._replace(folder=job.folder.resolve())
         self._asked.discard(job.number)
-        self._running[self._task.remote(job, self._place, _files(job.folder), self._line)] = job
+        sent = job._replace(folder=job.folder.resolve())  # a worker may work elsewhere
+        self._running[self._task.remote(sent, self._place, _files(job.folder), self._line)] = job
 
     def stop(self, *numbers: int) -> None:
         """Leave word for tasks that run, and take back those that wait for a place."""

@@ -14,7 +14,8 @@ from mnemon.errors import UsageError
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
 from mnemon.experiments.reproduce.shelf import Shelf, key_of, substance
 from mnemon.experiments.reproduce.verdict import NOT_COMPARABLE, WAITING, Line, judge
-from mnemon.experiments.run import Place, RunConfig, begin, from_record, resolve
+from mnemon.experiments.run import Place, begin
+from mnemon.experiments.run_config import RunConfig, from_record, resolve
 from mnemon.experiments.study import Job
 from mnemon.results.record import RECORD, RunRecord, make_folder
 
@@ -144,8 +145,8 @@ def _line(one: Wanted, metric: str, records: list[RunRecord]) -> Line:
     cell, recipe = one.cell, one.recipe
     found = [(record.seed, value) for record in records if not math.isnan(value := measured(record, metric))]
     values = tuple(value for _, value in found)
-    errors = any(record.metric == "mse" for record in records)
-    digits = 4 if errors or metric == "drift" else 2
+    errors = any(record.accuracy.of_errors for record in records)
+    digits = 4 if metric == "drift" else max((record.digits for record in records), default=2)
     published = cell.published.get(metric)
     why, detail = _not_comparable(one) if published and values else ("", "")
     if one.config is None:

@@ -18,8 +18,8 @@ from typing import Any
 
 from mnemon import toml
 from mnemon.errors import UsageError, choose
+from mnemon.experiments import cost
 from mnemon.experiments.preset import Preset, all_presets
-from mnemon.experiments.reproduce import cost
 from mnemon.experiments.reproduce.architectures import Architectures
 from mnemon.results.published import Published, read
 from mnemon.results.verdict import UNKNOWN, Background
@@ -65,7 +65,7 @@ class Variant:
         return cost.seconds(full) * self._ratio("training", "steps") * self._ratio("benchmark", "n_tasks")
 
     def _ratio(self, section: str, name: str) -> float:
-        before = presets()[self.preset].values.get(section, {}).get(name)
+        before = presets()[self.preset].given(section, name)
         after = [
             word.partition("=")[2] for word in self.settings if word.startswith((f"{name}=", f"{section}.{name}="))
         ]
@@ -102,7 +102,7 @@ class Cell:
     def published(self) -> Mapping[str, Published]:
         """What was published, by metric."""
         text = self.number if self.number is not None else _number_of(self.preset, self.settings)
-        found = {metric: published(text, metric) for metric in self.metrics}
+        found = {metric: read(text, metric) for metric in self.metrics}
         return {metric: number for metric, number in found.items() if number is not None}
 
 
@@ -193,21 +193,6 @@ def _fits(cell: Cell, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(cell.name, pattern) for pattern in patterns)
 
 
-def published(text: str, metric: str) -> Published | None:
-    """Return what a text such as "94.19 ± 0.16 (during 95.54 ± 0.05)" says of a metric."""
-    if metric == "final":
-        return read(text) or _mean_of(text)
-    return read(text.partition(f"{metric} ")[2].partition(";")[0].partition(")")[0])
-
-
-def _mean_of(text: str) -> Published | None:
-    """Return the mean of "mse 0.1, 0.2, 0.3 (…)", a number per task."""
-    if not text.startswith("mse "):
-        return None
-    values = [float(value) for value in text.removeprefix("mse ").partition(" (")[0].split(",")]
-    return Published(sum(values) / len(values))
-
-
 def _number_of(preset: str, settings: Sequence[str]) -> str:
     """Return what was published for a preset, if these settings leave it what it is."""
     text = presets()[preset].published if preset in presets() else ""
@@ -216,7 +201,7 @@ def _number_of(preset: str, settings: Sequence[str]) -> str:
 
 def _key(preset: str, settings: Sequence[str] = ()) -> str:
     from mnemon.experiments.reproduce.shelf import key_of  # here: torch, which a list of recipes can do without
-    from mnemon.experiments.run import resolve
+    from mnemon.experiments.run_config import resolve
 
     return key_of(resolve(presets()[preset], settings))
 
@@ -266,7 +251,7 @@ def _variant(recipe: dict[str, Any], cell: dict[str, Any], budget: str) -> Varia
     own = tuple(cell.get("settings", ()))
     changes = cell.get(budget, recipe.get(budget))
     if changes is None:
-        benchmark = presets()[cell["preset"]].values["benchmark"]["name"] if cell["preset"] in presets() else ""
+        benchmark = presets()[cell["preset"]].given("benchmark", "name") if cell["preset"] in presets() else ""
         changes = _read(FOLDER / "budgets.toml").get(budget, {}).get(benchmark, {})
     if changes == _LEFT_OUT:
         return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.errors import UsageError
-from mnemon.experiments.run import RunConfig, from_record
+from mnemon.experiments.run_config import RunConfig, from_record
 from mnemon.results.record import RECORD, RunRecord, find_runs, make_folder
 
 _NO_MATTER = {"training": ("log_every", "checkpoint_seconds", "matrix")}

@@ -48,7 +48,7 @@ def shown(recipe: Recipe, lines: Sequence[Line]) -> RenderableType:
 def notes(lines: Sequence[Line]) -> list[str]:
     """Say in what other protocols differ from the paper's, each way once."""
     ways = list(dict.fromkeys(line.detail for line in lines if line.detail))
-    more = [f"and {len(ways) - MOST_WAYS} more ways (see the CSV file)"] if len(ways) > MOST_WAYS else []
+    more = [f"and {len(ways) - MOST_WAYS} more ways"] if len(ways) > MOST_WAYS else []
     return [f"other protocol, here and there: {way}" for way in ways[:MOST_WAYS]] + more
 
 

@@ -81,7 +81,7 @@ def _begin(
         trials=trials or space.trials,
         fixed=space.changes({}),
     )
-    new_folder(folder, "sweep")
+    new_folder(folder)
     write_text(folder / SPACE, toml.dumps(space.plain()))
     record.write(folder)
     return record

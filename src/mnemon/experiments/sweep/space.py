@@ -15,7 +15,7 @@ from mnemon import toml
 from mnemon.config import as_word, convert, find_setting, parse_override
 from mnemon.errors import UsageError, choose, suggest
 from mnemon.experiments.preset import Preset, load_preset
-from mnemon.experiments.run import RunConfig, resolve, setting_paths
+from mnemon.experiments.run_config import RunConfig, resolve, setting_paths
 
 FOLDER = Path(__file__).parents[1] / "spaces"
 SECTIONS = ("method", "benchmark")
@@ -82,7 +82,8 @@ class Space:
     def changes(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make the preset into what was chosen, tested on the test data."""
         fixed = {path: value for path, value in self.fixed.items() if path != HELD_OUT}
-        return {**fixed, **chosen}
+        share = {HELD_OUT: 0.0} if resolve(self.preset).training.held_out else {}
+        return {**fixed, **share, **chosen}
 
     def plain(self) -> dict[str, Any]:
         """Return the space as tables, as its file has them."""

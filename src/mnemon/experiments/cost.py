@@ -23,7 +23,7 @@ def in_words(amount: float) -> str:
     for unit, size in reversed(_UNITS.items()):
         if amount >= 1.5 * size or unit == "s":
             number = amount / size
-            shown = f"{number:.1f}" if number < 10 and unit != "s" else f"{max(number, 1):.0f}"
+            shown = f"{max(number, 0.1):.1f}" if number < 10 else f"{number:.0f}"
             plural = "s" if unit in ("day", "week") else ""
             return f"{shown.removesuffix('.0')} {unit}{plural}"
     raise AssertionError("a second is the smallest unit")
