@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 T = TypeVar("T")
+SHOWN = 8
+"""Names that an error lists at most."""
 
 
 class UsageError(Exception):
@@ -29,6 +31,11 @@ def suggest(name: str, options: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" or nothing."""
     close = difflib.get_close_matches(name, list(options), n=1, cutoff=0.55)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def listed(names: Collection[str]) -> str:
+    """Return some names for an error; if there are many, the first ones."""
+    return f"{', '.join(list(names)[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
 
 
 def choose(kind: str, name: str, options: Mapping[str, T]) -> T:

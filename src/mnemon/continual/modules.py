@@ -12,13 +12,11 @@ from torch import Tensor, nn
 
 from mnemon.continual.adapters import LoRA, adapt
 from mnemon.continual.data import Inputs
-from mnemon.errors import UsageError, suggest
+from mnemon.errors import UsageError, listed, suggest
 from mnemon.hypernet.target import Target
 
 Form = dict[str, tuple[tuple[int, ...], str]]
 """Shape and type of all parameters and buffers of a module by name."""
-SHOWN = 8
-"""Names that an error lists at most."""
 
 
 def prepared(module: nn.Module, patterns: Sequence[str], adapters: LoRA | None) -> tuple[nn.Module, list[str]]:
@@ -72,11 +70,6 @@ def _generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
             f"'{strange[0]}' holds complex numbers, which cannot be generated: leave it out or freeze it."
         )
     return free
-
-
-def listed(names: Sequence[str] | dict[str, Any]) -> str:
-    """Return some names for an error; if there are many, the first ones."""
-    return f"{', '.join(list(names)[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
 
 
 def said(error: Exception) -> str:

@@ -16,10 +16,10 @@ from mnemon.continual.adapters import LoRA
 from mnemon.continual.data import Inputs
 from mnemon.continual.densities import check_inputs, densities_for
 from mnemon.continual.learner import ModuleLearner
-from mnemon.continual.modules import float_type, form_of, listed, prepared
+from mnemon.continual.modules import float_type, form_of, prepared
 from mnemon.continual.remembered import UNKNOWN, Remembered
 from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
-from mnemon.errors import UsageError, choose, suggest
+from mnemon.errors import UsageError, choose, listed, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.optimizer import OptimizerConfig
 from mnemon.regularizers.protected import NewEmbedding, Protection, Sample

@@ -11,14 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from mnemon.errors import UsageError, suggest
+from mnemon.errors import UsageError, listed, suggest
 from mnemon.hypernet.statistics import GeneratedStatistics, Statistics, forget_statistics, norms_of
 
 Buffers = dict[str, Tensor]
 LARGE = 100_000
 """Weights from which a backward pass of our own pays for itself."""
-SHOWN = 8
-"""Names that an error lists at most."""
 
 
 class Slot(NamedTuple):
@@ -156,10 +154,9 @@ def _matching(module: nn.Module, patterns: Sequence[str]) -> set[str]:
     for pattern in patterns or ("",):
         found = {name for name in names if fnmatch.fnmatchcase(name, pattern)}
         if not found:
-            some = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
             raise UsageError(
                 f"generate: no parameter of {type(module).__name__} matches '{pattern}'.{suggest(pattern, names)} "
-                f"It has: {some or 'none'}."
+                f"It has: {listed(names) or 'none'}."
             )
         chosen |= found
     return chosen
