@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import http.server
+import os
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,11 +113,11 @@ def digits() -> sources.ImageSet:
     return sources.load("digits")
 
 
-def real(name: str) -> sources.ImageSet:
-    states = {state.name: state for state in sources.status()}
+def real(name: str, data: Path | None = None) -> sources.ImageSet:
+    states = {state.name: state for state in sources.status(data)}
     if not states[name].present:
         pytest.skip(f"{sources.DATASETS[name].title} is not at hand: let MNEMON_DATA name a folder that holds it")
-    return sources.load(name)
+    return sources.load(name, data)
 
 
 @pytest.fixture(scope="session")
@@ -128,13 +131,24 @@ def fashion() -> sources.ImageSet:
 
 
 @pytest.fixture(scope="session")
-def cifar_10() -> sources.ImageSet:
-    return real("cifar-10")
+def unpacked_cifar(tmp_path_factory) -> Path | None:
+    """A folder with CIFAR, if the one of MNEMON_DATA has it only in another form and a program to unpack it."""
+    program = Path(os.environ.get(sources.ENVIRONMENT_VARIABLE, "")) / "unpack_cifar"
+    if not program.is_file():
+        return None
+    folder = tmp_path_factory.mktemp("cifar")
+    subprocess.run([sys.executable, program, folder], check=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def cifar_100() -> sources.ImageSet:
-    return real("cifar-100")
+def cifar_10(unpacked_cifar) -> sources.ImageSet:
+    return real("cifar-10", unpacked_cifar)
+
+
+@pytest.fixture(scope="session")
+def cifar_100(unpacked_cifar) -> sources.ImageSet:
+    return real("cifar-100", unpacked_cifar)
 
 
 class Server:

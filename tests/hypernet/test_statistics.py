@@ -16,7 +16,8 @@ from mnemon.learners.hypernet import HypernetLearner
 from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Batch
-from mnemon.regularizers.protected import PenaltyForm, Protected, Protection
+from mnemon.regularizers.protected import Protected
+from mnemon.regularizers.protection import PenaltyForm, Protection
 
 
 class Convolutional(nn.Module):

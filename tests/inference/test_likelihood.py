@@ -17,7 +17,7 @@ from mnemon.inference import likelihood
 from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
 from mnemon.learners.hypernet_lik import HypernetLIK
 from mnemon.problem import Batch
-from mnemon.regularizers.protected import NewEmbedding, PenaltyForm
+from mnemon.regularizers.protection import NewEmbedding, PenaltyForm
 
 LINEAR = HypernetConfig(form="full", hidden=(), embedding_size=2)
 SMALL = HypernetConfig(hidden=(8,), embedding_size=4, chunk=40, chunk_embedding_size=3)

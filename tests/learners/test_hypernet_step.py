@@ -13,7 +13,7 @@ from mnemon.hypernet import HypernetConfig
 from mnemon.learners.hypernet import Heads, HypernetLearner
 from mnemon.models import TargetConfig
 from mnemon.regularizers.lookahead import LookaheadMode
-from mnemon.regularizers.protected import NewEmbedding, OldEmbeddings, PenaltyForm
+from mnemon.regularizers.protection import NewEmbedding, OldEmbeddings, PenaltyForm
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mnemon.errors import UsageError
 from mnemon.problem import Batch
-from mnemon.regularizers.protected import PenaltyForm, Protected
+from mnemon.regularizers.protected import Protected
+from mnemon.regularizers.protection import PenaltyForm
 from mnemon.replay import REPLAYS, ReplayConfig, ReplayModel
 from mnemon.replay.source import Replayed, spread
 

@@ -204,7 +204,7 @@ def test_generated_images_are_in_the_page_unless_they_are_too_large(write, monke
     page = Page(write_report([folder]))
     assert 'src="data:image/png;base64,iVBOR' in page.source
     assert ["drift of replay", "0.02", "Mean squared, of the task that drifted most."] in page.rows("Metrics")
-    monkeypatch.setattr("mnemon.results.sections.MOST_PICTURES", 10)
+    monkeypatch.setattr("mnemon.results.page.MOST_PICTURES", 10)
     page = Page(write_report([folder]))
     assert "data:image/png" not in page.source
     assert f"too large for this page, see {folder}/samples/sheet.png" in page.text

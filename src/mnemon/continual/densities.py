@@ -11,7 +11,7 @@ from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
 from mnemon.models.vae import DensityVAE
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import pixels_of
-from mnemon.regularizers.protected import Sample
+from mnemon.regularizers.protection import Sample
 
 DENSITY = DensityConfig(
     encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0, sample=Sample.ROWS, sample_size=HELD_AT_ONCE

@@ -14,7 +14,8 @@ from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Whole, parts_of
 from mnemon.problem import Batch, Terms
-from mnemon.regularizers.protected import Protected, Protection
+from mnemon.regularizers.protected import Protected
+from mnemon.regularizers.protection import Protection
 
 AT_ONCE = 1000
 """Inputs that are answered at once."""

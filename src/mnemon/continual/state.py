@@ -22,7 +22,7 @@ from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError, choose, listed, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.optimizer import OptimizerConfig
-from mnemon.regularizers.protected import NewEmbedding, Protection, Sample
+from mnemon.regularizers.protection import NewEmbedding, Protection, Sample
 from mnemon.seeding import derive, own_random_numbers, seed_all
 
 

@@ -24,7 +24,8 @@ from mnemon.inference.base import AbstractInference, Ask
 from mnemon.models.vae import DensityVAE
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Batch, Terms, pixels_of
-from mnemon.regularizers.protected import PenaltyForm, Protected, Protection
+from mnemon.regularizers.protected import Protected
+from mnemon.regularizers.protection import PenaltyForm, Protection
 
 AT_ONCE = 500
 """Inputs scored at once: samples x inputs x pixels have to fit into memory."""

@@ -19,7 +19,8 @@ from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.regularizers.fisher import diagonal_fisher
 from mnemon.regularizers.output import Range
-from mnemon.regularizers.protected import PenaltyForm, Protected, Protection
+from mnemon.regularizers.protected import Protected
+from mnemon.regularizers.protection import PenaltyForm, Protection
 
 
 class Heads(str, Enum):

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
-from mnemon.errors import UsageError, check_not_negative
-from mnemon.hypernet import HypernetConfig, build_hypernet
+from mnemon.errors import UsageError
+from mnemon.hypernet import build_hypernet
 from mnemon.hypernet.base import AbstractHypernet
 from mnemon.hypernet.init import new_embedding, simplex_corner
 from mnemon.hypernet.statistics import Statistics
@@ -26,8 +23,9 @@ from mnemon.hypernet.task_buffers import TaskBuffers
 from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Part
 from mnemon.problem import Terms
-from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead, LookaheadMode
+from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead
 from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plain_penalty
+from mnemon.regularizers.protection import NewEmbedding, OldEmbeddings, PenaltyForm, Protection, Sample
 
 NEARBY = 0.1
 """Standard deviation of the noise of a nearby embedding."""
@@ -35,84 +33,6 @@ RAMP = 50
 """Steps in which a task that starts from the module's own weights comes to take the whole of what is generated."""
 AT_HAND = 256 * 2**20
 """Bytes of generated weights that are kept at hand while questions are answered."""
-
-
-class PenaltyForm(str, Enum):
-    """How the drift of the generated weights is summed."""
-
-    EXACT = "exact"
-    """By Gram matrices: the same number, at a cost that hardly grows with the tasks."""
-    PLAIN = "plain"
-    """Weight by weight: slow, to compare with."""
-    WEIGHTED = "weighted"
-    """Weight by weight, each by its Fisher information, which is stored for every task (classifiers only)."""
-
-
-class Sample(str, Enum):
-    """On which part of the earlier tasks a step takes the penalty."""
-
-    ALL = "all"
-    """On all of it."""
-    TASKS = "tasks"
-    """On `sample_size` tasks, drawn afresh in every step."""
-    ROWS = "rows"
-    """On `sample_size` rows (chunks of any tasks), drawn afresh in every step."""
-
-
-class OldEmbeddings(str, Enum):
-    """What happens to the embeddings of earlier tasks."""
-
-    FIXED = "fixed"
-    """They stay as they were."""
-    PLASTIC = "plastic"
-    """They may move, as long as the generated weights stay."""
-
-
-class NewEmbedding(str, Enum):
-    """Where the embedding of a new task starts."""
-
-    RANDOM = "random"
-    """Drawn from N(0, 1)."""
-    PREVIOUS = "previous"
-    """A copy of the previous task's."""
-    NEARBY = "nearby"
-    """The previous task's with a little noise, of a tenth of N(0, 1)."""
-    APART = "apart"
-    """A corner of a regular simplex: as far from all others as can be. Needs embedding_size + 1 >= tasks."""
-
-
-@dataclass(frozen=True)
-class Protection:
-    """A hypernetwork, and how what it generates for earlier tasks is held in place."""
-
-    section: ClassVar[str] = "method"
-    """What its settings are called by in errors."""
-
-    beta: float = 0.01
-    """Strength of the penalty on changes of what is generated for earlier tasks; 0 is fine-tuning."""
-    penalty: PenaltyForm = PenaltyForm.EXACT
-    """How the penalty is summed: exact (fast), plain (slow twin) or weighted (by Fisher information)."""
-    sample: Sample = Sample.ALL
-    """What the penalty is taken on in a step: all, a sample of tasks, or a sample of rows."""
-    sample_size: int = 32
-    """Number of tasks or rows in a sample."""
-    lookahead: LookaheadMode = LookaheadMode.CONSTANT
-    """Whether the penalty looks ahead by the step of the task gradient: constant, off or differentiated."""
-    old_embeddings: OldEmbeddings = OldEmbeddings.FIXED
-    """Embeddings of earlier tasks: fixed or plastic."""
-    new_embedding: NewEmbedding = NewEmbedding.RANDOM
-    """Start of a new task's embedding: random, previous, nearby (previous with a little noise) or apart."""
-    clip: float | None = None
-    """Largest norm of the task gradient; a longer one is shortened to it. Without a number none is."""
-    hypernet: HypernetConfig = field(default_factory=HypernetConfig)
-    """The hypernetwork."""
-
-    def __post_init__(self) -> None:
-        check_not_negative(f"{self.section}.beta", self.beta)
-        if self.sample_size < 1:
-            raise UsageError(f"{self.section}.sample_size must be at least 1, not {self.sample_size}.")
-        if self.clip is not None and not self.clip > 0:
-            raise UsageError(f"{self.section}.clip must be above 0, not {self.clip}.")
 
 
 class Protected(Part):

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import ClassVar
 
 from mnemon.errors import UsageError
-from mnemon.regularizers.protected import PenaltyForm, Protection
+from mnemon.regularizers.protection import PenaltyForm, Protection
 
 
 class ReplayModel(str, Enum):

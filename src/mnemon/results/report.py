@@ -13,9 +13,11 @@ from pathlib import Path
 
 import mnemon
 from mnemon.errors import UsageError
+from mnemon.results.board import Board
 from mnemon.results.groups import Experiment, Group, gather
+from mnemon.results.page import Charts, Pictures
 from mnemon.results.record import write_text
-from mnemon.results.sections import Board, Charts, Pictures, Section, alarms_of
+from mnemon.results.sections import Section, alarms_of
 from mnemon.results.verdict import UNKNOWN, Background
 
 FILE = "report.html"

@@ -1,9 +1,7 @@
-"""What a report shows: experiments side by side, and each by itself, as figures and tables for its template."""
+"""One experiment of a report: its figures, its tables, and what is alarming in it."""
 
 from __future__ import annotations
 
-import base64
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,152 +11,15 @@ from typing import Any
 from mnemon.results import figures, samples
 from mnemon.results.comparison import in_bytes, kept_per_task, ms_per_step, parameters, stored_bytes
 from mnemon.results.figures.style import MOST_SERIES, spread_out
-from mnemon.results.groups import Experiment, Group, flat, method_of, scenario_of
+from mnemon.results.groups import Experiment, flat, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
-from mnemon.results.published import published_for
+from mnemon.results.page import Charts, Figure, Pictures, Sheet, Table, in_form, in_unit
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import spread, tested_on, unit
+from mnemon.results.tables import tested_on, unit
 from mnemon.results.verdict import UNKNOWN, Background, judge
 
-MOST_DOTS = 30
-"""Methods in the figure with a row for each."""
-MOST_PICTURES = 1_000_000
-"""Bytes of generated images on a page."""
 MOST_PLACES = 50
 """Places along a side of the map of an embedding space."""
-WIDE = 20
-"""How many times the smallest value of a setting its largest is, from which on its axis is logarithmic."""
-
-
-@dataclass
-class Figure:
-    """A chart with its caption, and in words what is to be seen."""
-
-    id: str
-    caption: str
-    height: int
-
-
-class Charts:
-    """The charts of a page, each as wide as its place."""
-
-    def __init__(self) -> None:
-        self.specs: dict[str, str] = {}
-
-    def add(self, chart: Any, caption: str) -> Figure:
-        spec = chart.to_dict(validate=False)
-        spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}, "description": caption}
-        spec.pop("$schema", None)
-        name = f"chart-{len(self.specs) + 1}"
-        self.specs[name] = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
-        return Figure(name, caption, int(spec.get("height", 300)))
-
-
-class Pictures:
-    """The generated images of a page, up to a number of bytes."""
-
-    def __init__(self) -> None:
-        self.left = MOST_PICTURES
-
-    def of(self, path: Path) -> str:
-        """Return a file as a data URI; nothing, if it is too large by now."""
-        content = path.read_bytes()
-        if len(content) > self.left:
-            return ""
-        self.left -= len(content)
-        return f"data:image/png;base64,{base64.b64encode(content).decode()}"
-
-
-@dataclass
-class Table:
-    """Rows under headings; the first cell of a row is its head."""
-
-    caption: str
-    columns: Sequence[str]
-    rows: list[list[str]]
-    numeric: bool = True
-
-
-@dataclass
-class Sheet:
-    """A sheet of generated images, or where it is if it was too large for the page."""
-
-    source: str
-    path: str
-    about: str
-    columns: int
-
-
-class Board:
-    """Experiments on the same tasks, side by side."""
-
-    def __init__(self, group: Group, charts: Charts):
-        self.title, self.size = group.title, len(group.experiments)
-        first = group.experiments[0].first
-        labels = list(group.records)
-        some = {label: group.records[label] for label in labels[:MOST_SERIES]}
-        rows = {label: group.records[label] for label in labels[:MOST_DOTS]}
-        said = f"{unit(first)}{tested_on(first)}"
-        drawable = [record for records in rows.values() for record in records if record.finished]
-        self.notes = []
-        if len(labels) > MOST_SERIES:
-            self.notes.append(f"Lines are drawn for the first {MOST_SERIES} of {len(labels)} experiments.")
-        if len(labels) > MOST_DOTS:
-            self.notes.append(f"Rows are drawn for the first {MOST_DOTS} of {len(labels)} experiments.")
-        self.figures = [
-            charts.add(figures.methods_at_the_end(rows), f"{said} at the end, mean over tasks ± SEM over seeds"),
-            charts.add(figures.methods_per_task(some), f"{said} on each task at the end, with SEM over seeds"),
-            charts.add(figures.average_so_far(some), f"{said} averaged over the tasks so far, with SEM over seeds"),
-        ] if drawable else []  # fmt: skip
-        if setting := _one_number_that_differs(group.experiments):
-            caption = f"{said} against {setting}, mean over tasks, with SEM over seeds"
-            self.figures.append(charts.add(_against(group.experiments, setting), caption))
-        self.table = Table(
-            f"{said}, mean over tasks",
-            ("method", "at the end", "right after", "parameters", "kept per task", "ms per step"),
-            [_board_row(experiment) for experiment in group.experiments],
-        )
-
-
-def _board_row(experiment: Experiment) -> list[str]:
-    first, finished = experiment.first, [record for record in experiment.records if record.finished]
-    return [
-        experiment.label,
-        _spread((r.accuracy.final.value for r in finished), first),
-        _spread((r.accuracy.during.value for r in finished), first),
-        f"{parameters(first):,}",
-        kept_per_task(first),
-        _spread_of((ms_per_step(r) for r in finished), ".3g"),
-    ]
-
-
-def _one_number_that_differs(experiments: Sequence[Experiment]) -> str:
-    """Name the setting by which all experiments differ, if it is a number and the only one; nothing otherwise."""
-    finished = [e.first for e in experiments if any(record.finished for record in e.records)]
-    settings = [dict(flat(record.config)) for record in finished]
-    names = {name: None for values in settings for name in values if name not in ("preset", "published")}
-    differing = [name for name in names if any(values.get(name) != settings[0].get(name) for values in settings)]
-    if len(differing) != 1:
-        return ""
-    values = [values.get(differing[0]) for values in settings]
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return differing[0] if numbers and len(set(values)) == len(values) else ""
-
-
-def _against(experiments: Sequence[Experiment], setting: str) -> Any:
-    """Draw what experiments came to against the setting by which they differ."""
-    end, after, published = [], [], []
-    for experiment in experiments:
-        if finished := [record.accuracy for record in experiment.records if record.finished]:
-            x = dict(flat(experiment.first.config))[setting]
-            end.append(figures.Point(x, *mean_and_sem([a.final.value for a in finished])))
-            after.append(figures.Point(x, *mean_and_sem([a.during.value for a in finished])))
-            if number := published_for(experiment.first):
-                published.append(figures.Point(x, *number))
-    series = [figures.Series("at the end", end, published), figures.Series("right after each task", after)]
-    xs = [point.x for point in end]
-    log = min(xs) > 0 and max(xs) / min(xs) > WIDE
-    return figures.accuracy_against(series, setting, unit(experiments[0].first), log=log)
 
 
 @dataclass
@@ -234,7 +95,7 @@ class Section:
     def verdict(self) -> dict[str, str]:
         verdict = judge(self.records, self.background)
         difference = "" if math.isnan(verdict.difference) else f"{verdict.difference + 0.0:+.{self.record.digits}f}"
-        measured = _spread((r.accuracy.final.value for r in self.records if r.finished), self.record)
+        measured = in_unit((r.accuracy.final.value for r in self.records if r.finished), self.record)
         return {
             "published": self.record.published or "·",
             "measured": measured,
@@ -252,7 +113,7 @@ class Section:
         for j, name in enumerate(record.task_names):
             during, final = [v[j, j] for v in values], [v[-1, j] for v in values]
             change = [b - a for a, b in zip(during, final, strict=True)]
-            rows.append([f"{j + 1}: {name}", *(_spread(numbers, record) for numbers in (during, final, change))])
+            rows.append([f"{j + 1}: {name}", *(in_unit(numbers, record) for numbers in (during, final, change))])
         caption = f"{unit(record)} on each task{tested_on(record)}"
         return Table(caption, ("task", "right after", "at the end", "change"), rows)
 
@@ -262,14 +123,14 @@ class Section:
         for name in METRICS:
             all_ = [record.accuracy.metrics[name] for record in self.records]
             reason = next((metric.reason for metric in all_ if metric.reason), "")
-            value = _spread((metric.value for metric in all_), self.record)
+            value = in_unit((metric.value for metric in all_), self.record)
             about = _about_metric(name)
             rows.append([name, value, f"{about} None here: {reason}." if value == "·" and reason else about])
         if any(not math.isnan(v) for record in self.records for row in record.inferred for v in row):
             right = [mean_and_sem(record.inferred[-1])[0] for record in self.records if record.inferred]
-            rows.append(["task inferred right", _spread(right, self.record), "Percentage of inputs, at the end."])
+            rows.append(["task inferred right", in_unit(right, self.record), "Percentage of inputs, at the end."])
         if drifts := [record.largest_drift for record in self.records if not math.isnan(record.largest_drift)]:
-            drift = _spread_of(drifts, ".2g")
+            drift = in_form(drifts, ".2g")
             rows.append(["drift of replay", drift, "Mean squared, of the task that drifted most."])
         return Table(
             "Metrics of the accuracy matrix, each named after its source", ("metric", "value", "meaning"), rows
@@ -284,9 +145,9 @@ class Section:
             ["kept of each task", kept_per_task(record)],
             ["weights of the target network", f"{int(counts['target']):,}"],
             ["compression (stored / target)", f"{counts['compression']:.3f}"],
-            ["training per seed", f"{_spread_of((r.seconds.get('train', math.nan) for r in self.records), '.1f')} s"],
-            ["testing per seed", f"{_spread_of((r.seconds.get('test', math.nan) for r in self.records), '.1f')} s"],
-            ["training step", f"{_spread_of((ms_per_step(r) for r in self.records), '.3g')} ms"],
+            ["training per seed", f"{in_form((r.seconds.get('train', math.nan) for r in self.records), '.1f')} s"],
+            ["testing per seed", f"{in_form((r.seconds.get('test', math.nan) for r in self.records), '.1f')} s"],
+            ["training step", f"{in_form((ms_per_step(r) for r in self.records), '.3g')} ms"],
         ]
         return Table("Parameters and time", ("cost", "value"), rows)
 
@@ -370,20 +231,6 @@ def alarms_of(experiments: Sequence[Experiment]) -> list[str]:
 
 
 # Small things that are shown
-
-
-def _spread(values: Iterable[float], record: RunRecord) -> str:
-    """Show mean ± SEM of the values that are there, in the unit of a record."""
-    there = [value for value in values if not math.isnan(value)]
-    return spread(there, record) if there else "·"
-
-
-def _spread_of(values: Iterable[float], form: str) -> str:
-    there = [value for value in values if not math.isnan(value)]
-    if not there:
-        return "·"
-    mean, sem = mean_and_sem(there)
-    return f"{mean:{form}}" + ("" if math.isnan(sem) else f" ± {sem:.2g}")
 
 
 def _plain(value: Any) -> str:
