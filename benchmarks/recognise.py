@@ -14,6 +14,7 @@ from torch import nn
 from mnemon.benchmarks.task import TaskStream
 from mnemon.experiments.run import Place, load_run
 from mnemon.models.mlp import MLP
+from mnemon.replay.source import AbstractDrawing
 
 SAMPLES, STEPS, BATCH = 1000, 4000, 128
 
@@ -37,15 +38,16 @@ def main(folder: Path) -> int:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     _, stream, learner = load_run(folder, Place("cpu"))
-    if stream.outputs_per_task != 1 or learner.replay is None:
-        sys.exit("This needs a run with a replay model and one class per task, such as class-incremental-vae.")
+    replay = learner.replay
+    if stream.outputs_per_task != 1 or not isinstance(replay, AbstractDrawing) or not replay.by_task:
+        sys.exit("This needs a run of one class per task, each drawn by itself, such as class-incremental-vae.")
     with torch.enable_grad():
         classifier = trained_classifier(stream)
     for task_id, task in enumerate(stream.tasks):
         real = classifier(task.test.batch(slice(None))[0]).argmax(1) == task_id
-        if task_id >= learner.replay.n_ready:
+        if task_id >= replay.n_ready:
             continue
-        drawn = classifier(learner.replay.sample(SAMPLES, [task_id]).inputs).argmax(1) == task_id
+        drawn = classifier(replay.sample(SAMPLES, [task_id]).inputs).argmax(1) == task_id
         shares = f"{drawn.double().mean():7.2%} of samples, {real.double().mean():7.2%} of real test images"
         print(f"class {task.name}: {shares}", flush=True)
     return 0

@@ -38,12 +38,12 @@ def listed(names: Collection[str]) -> str:
     return f"{', '.join(list(names)[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
 
 
-def choose(kind: str, name: str, options: Mapping[str, T]) -> T:
-    """Look a name up; a wrong one is answered with the nearest and with all names."""
+def choose(kind: str, name: str, options: Mapping[str, T], listing: str = "") -> T:
+    """Look a name up; a wrong one is answered with the nearest and with all names, or with what lists them."""
     if name in options:
         return options[name]
-    hint = suggest(name, options)
-    raise UsageError(f"Unknown {kind} '{name}'.{hint} Choose one of: {', '.join(options)}.")
+    rest = f"`{listing}` lists all {len(options)}." if listing else f"Choose one of: {', '.join(options)}."
+    raise UsageError(f"Unknown {kind} '{name}'.{suggest(name, options)} {rest}")
 
 
 def check_not_negative(setting: str, value: float) -> None:

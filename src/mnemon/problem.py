@@ -118,6 +118,8 @@ class Batch:
 
 def pixels_of(inputs: Tensor) -> Tensor:
     """Return images as vectors, refusing values that are no grey values."""
+    if not inputs.numel():
+        return inputs.flatten(1)
     low, high = float(inputs.min()), float(inputs.max())
     if not (low >= 0 and high <= 1):
         raise UsageError(

@@ -25,6 +25,7 @@ from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Batch, Problem
 from mnemon.regularizers.protected import Protected
+from mnemon.replay.source import AbstractDrawing
 from mnemon.seeding import seed_all
 from mnemon.training.trainer import Progress, idle_mechanisms
 
@@ -86,7 +87,9 @@ VARIANTS = [
     Case("hypernet-tir", CL2, "real", {"replay.model": "real"}),
     Case("hypernet-tir", CL3, "momentum", optimizer={"name": "sgd", "lr": 0.05, "momentum": 0.5}),
     Case("hypernet-tir", CL3, "learn last", {"replay.learn_last": True}),
+    Case("hypernet-tir", CL3, "batch norm", network="normalized"),
     Case("replay", CL3, "gan", {"replay.model": "gan"}),
+    Case("replay", CL3, "batch norm", network="normalized"),
     Case("replay", CL1, "plain-vae", {"replay.model": "plain-vae"}),
     Case("replay", CL3, "plain-vae", {"replay.model": "plain-vae", "shares": "even"}),
     Case("replay", CL1, "real", {"replay.model": "real"}),
@@ -252,6 +255,23 @@ def test_where_the_task_is_told_a_classifier_of_tasks_is_refused():
         LEARNERS["hypernet-tir"](tiny.config_of("hypernet-tir"), PROBLEM)
 
 
+@pytest.mark.parametrize("case", ANSWERING, ids=str)
+def test_before_any_task_there_is_no_answer(make, inputs):
+    with pytest.raises(UsageError, match=r"^Nothing was learned yet: there is no task to choose\.$"):
+        make().answer(inputs)
+
+
+@pytest.mark.parametrize("case", ANSWERING, ids=str)
+def test_answers_are_in_the_numbers_that_the_learner_was_turned_to(make, train, inputs):
+    learner = train(make(), (0, 0), (2, 0), steps=2)
+    learner.answer(inputs)  # what is kept at hand for this one must not be taken for the next
+    place = learner.double().answer(inputs.double()).place
+    assert place.shape == (len(inputs),)
+    if isinstance(learner.replay, AbstractDrawing):
+        n_ready = learner.replay.n_ready
+        assert learner.replay.sample(4, range(n_ready)).inputs.dtype == torch.float64
+
+
 def test_it_learns_two_tasks_one_after_the_other(case, make, train, pictures):
     # Generated statistics follow the measured ones, which follow the weights: that takes its time.
     steps = 8 * LEARNING if case.variant == "generated statistics" else LEARNING
@@ -344,7 +364,9 @@ def test_what_is_counted_is_what_is_kept_after_the_last_task(case, make, train):
     assert counts.target > 0
     assert counts.n_tasks == 3
     # What batch norm measures in a network that all tasks share is no parameter; what is frozen is not learned.
-    left_out = {f"learner/network.{name}" for name, _ in getattr(learner, "network", nn.Module()).named_buffers()}
+    shared = {"network": learner, "inference.network": getattr(learner, "inference", None)}
+    networks = {path: getattr(owner, "network", nn.Module()) for path, owner in shared.items()}
+    left_out = {f"learner/{path}.{name}" for path, net in networks.items() for name, _ in net.named_buffers()}
     memory = getattr(learner, "memory", None)
     left_out |= {f"learner/memory.target.module.{name}" for name in (memory.target.frozen if memory else ())}
     kept = sum(tensor.numel() for name, tensor in put_away(learner).items() if name not in left_out)

@@ -123,7 +123,7 @@ def test_what_is_listed_in_cl1_is_of_cl1():
         (
             ["joint"],
             {"benchmark": "split-digit"},
-            "Unknown preset 'split-digit'. Did you mean 'split-digits'? Choose",
+            "Unknown preset 'split-digit'. Did you mean 'split-digits'? `mnemon presets` lists",
         ),
         (["none.toml"], {}, "There is no preset file none.toml."),
         (

@@ -160,8 +160,8 @@ BASE = 'like = "split-digits"\n'
         (BASE + '[training]\nsteps = "many"', "training.steps must be a whole number, not 'many'."),
         ("[method]\nname = 'joint'", "The setting 'benchmark.name' is missing. Choose one of: "),
         ("[benchmark]\nname = 'split-digits'\n[method]\nname = 5", "Unknown method '5'. Choose one of: hypernet, "),
-        ('like = "split-digit"', "Unknown preset 'split-digit'. Did you mean 'split-digits'? Choose one of: "),
-        ("like = 5", "Unknown preset '5'. Choose one of: "),
+        ('like = "split-digit"', "Unknown preset 'split-digit'. Did you mean 'split-digits'? `mnemon presets` "),
+        ("like = 5", "Unknown preset '5'. `mnemon presets` lists all "),
     ],
 )
 def test_a_wrong_preset_file_is_answered_with_the_remedy(write, text, message):

@@ -124,6 +124,7 @@ class Told(AbstractInference):
     def __init__(self, *scores: list[float], asks: bool = False):
         super().__init__()
         self.table, self.asks = torch.tensor(scores), asks
+        self.n_begun = self.table.shape[1]
 
     def scores(self, inputs: Tensor, ask) -> Tensor:
         if self.asks:
@@ -178,9 +179,10 @@ def test_inputs_that_vote_together_are_asked_together(problem, monkeypatch):
             sizes.append(len(inputs))
             return inputs[:, :2]
 
-    inputs = torch.rand(12, 3)
+    inputs, scores = torch.rand(12, 3), Scores()
+    scores.n_begun = 2
     for group, wanted in ((1, [5, 5, 2]), (2, [4, 4, 4]), (7, [7, 5])):
         sizes.clear()
-        _, task = answer.answer_by_task(Scores(), inputs, lambda x, t: x, problem().outputs, group)
+        _, task = answer.answer_by_task(scores, inputs, lambda x, t: x, problem().outputs, group)
         assert sizes == wanted
         assert torch.equal(task, vote(inputs[:, :2], group).argmax(1))

@@ -77,6 +77,17 @@ def test_what_no_task_has_seen_is_unknown(learn):
     assert torch.cat(known).double().mean() < 0.2  # one in twenty training inputs, and these are new
 
 
+def test_one_in_twenty_training_examples_is_below_the_floor(learn):
+    inference, inputs = learn(steps=3).inference, batch_of(2, 0.0).inputs
+    inference.finish_learning(Examples(inputs, torch.zeros(len(inputs), dtype=torch.int64)))
+    scores = inference.scores(inputs, no_logits)[:, 2]
+    torch.testing.assert_close(inference.floors[2].detach(), scores.quantile(0.05))
+
+
+def test_no_inputs_have_no_scores(learn):
+    assert learn(steps=1).inference.scores(torch.zeros(0, 9), no_logits).shape == (0, 3)
+
+
 def test_a_score_does_not_depend_on_the_company(learn, monkeypatch):
     inference, inputs = learn(steps=3).inference, batch_of(1, 0.0).inputs
     together = inference.scores(inputs, no_logits)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Kind
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
@@ -237,6 +238,7 @@ def test_regression_is_learned_with_the_mean_squared_error(problem):
         ({"beta": float("inf")}, "method.beta must be a finite number of at least 0, not inf."),
         ({"sample_size": 0}, "method.sample_size must be at least 1, not 0."),
         ({"fisher_examples": 0}, "method.fisher_examples must be at least 1, not 0."),
+        ({"vote": 0}, "method.vote must be at least 1, not 0."),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
@@ -283,3 +285,23 @@ def test_of_the_target_only_what_is_frozen_is_put_away(generate, kept, problem):
     learner = HypernetLearner(HypernetLearner.Config(hypernet=SMALL, generate=generate), problem())
     found = [name for name in learner.tensors() if ".target." in name]
     assert found == [f"learner/memory.target.module.{name}" for name in kept]
+
+
+def test_inputs_in_a_row_have_one_vote(problem, blobs):
+    learner = HypernetLearner(HypernetLearner.Config(hypernet=SMALL, vote=4), problem(scenario=Scenario.CL3))
+    for task_id, task in enumerate(blobs.tasks):
+        learner.begin_task(task_id)
+        learner.end_task(task.train)
+    inputs = 5 * torch.randn(30, 4)
+    tasks = learner.answer(inputs).task
+    groups = [set(part.tolist()) for part in tasks.split(4)]
+    assert all(len(group) == 1 for group in groups)
+    alone = HypernetLearner(HypernetLearner.Config(hypernet=SMALL), learner.problem)
+    alone.restore(learner.tensors(), 3, learning=False)
+    assert any(len(set(part.tolist())) > 1 for part in alone.answer(inputs).task.split(4))
+
+
+def test_where_the_task_is_told_there_is_nothing_to_vote_on(problem):
+    message = "In cl1 the task is told and there is nothing to vote on: method.vote is 4."
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        HypernetLearner(HypernetLearner.Config(hypernet=SMALL, vote=4), problem())

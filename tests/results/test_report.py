@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -208,6 +209,34 @@ def test_generated_images_are_in_the_page_unless_they_are_too_large(write, monke
     page = Page(write_report([folder]))
     assert "data:image/png" not in page.source
     assert f"too large for this page, see {folder}/samples/sheet.png" in page.text
+
+
+def test_generated_images_that_are_damaged_are_left_out(write):
+    folder = write("run")
+    (folder / "samples").mkdir()
+    (folder / "samples" / "sheet.png").write_bytes(b"junk")
+    page = Page(write_report([folder]))
+    assert "data:image/png" not in page.source
+    assert "Generated images" not in page.text
+
+
+def test_side_by_side_it_is_said_how_often_the_task_was_inferred_right(write):
+    both = {"training": {"steps": 50, "scenario": "cl3"}}
+    told = [write(name, config={**both, "preset": name}, preset=name) for name in ("a", "b")]
+    columns = Page(write_report(told)).rows("Accuracy (%), mean over tasks")[0]
+    inferred = write("c", config={**both, "preset": "c"}, preset="c", inferred=[[100.0, math.nan], [70.0, 90.0]])
+    rows = Page(write_report([*told, inferred])).rows("Accuracy (%), mean over tasks")
+    assert [len(row) - len(columns) for row in rows] == [1, 1, 1]
+    assert [row[3] for row in rows] == ["·", "·", "80.00"]
+
+
+def test_a_vote_is_in_the_label(write):
+    runs = [
+        write("one", config={"method": {"name": "hypernet", "vote": 1}}),
+        write("ten", config={"method": {"name": "hypernet", "vote": 10}}),
+    ]
+    (group,) = gather(runs)
+    assert [experiment.label for experiment in group.experiments] == ["some-preset", "some-preset vote=10"]
 
 
 def test_a_map_of_the_embedding_space_is_shown_with_its_numbers(write):

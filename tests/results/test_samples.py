@@ -74,13 +74,51 @@ def test_the_sheet_has_a_row_per_task_right_after_and_at_the_end(tmp_path):
     samples.write_sheet(tmp_path)
     with Image.open(tmp_path / "samples" / "sheet.png") as image:
         sheet = np.asarray(image)
-    assert sheet.shape == (2 * 3, 10 * 3 + 6 + 10 * 3)
+    # Images of 3 pixels are enlarged to 30, with a line of 2 behind each and 10 between the moments.
+    assert sheet.shape == (2 * 32, 10 * 32 + 8 + 10 * 32)
     for task in (0, 1):
-        row = sheet[3 * task : 3 * task + 3]
+        row = sheet[32 * task : 32 * task + 32]
         for i in range(10):
-            assert np.array_equal(row[:, 3 * i : 3 * i + 3], as_bytes(images(task))[i])
-            assert np.array_equal(row[:, 36 + 3 * i : 39 + 3 * i], as_bytes(images(task + 10))[i])
-        assert (row[:, 30:36] == 255).all()
+            one, other = (row[:30, 32 * i + start : 32 * i + start + 30][5::10, 5::10] for start in (0, 328))
+            assert np.array_equal(one, as_bytes(images(task))[i])
+            assert np.array_equal(other, as_bytes(images(task + 10))[i])
+        assert (row[:, 318:328] == 255).all()
+        assert (row[30:] == 255).all()
+
+
+def test_images_that_are_large_enough_are_shown_as_they_are(tmp_path):
+    for moment in Moment:
+        samples.write(tmp_path, 0, moment, images(1, side=28))
+    samples.write_sheet(tmp_path)
+    sheet = tmp_path / "samples" / "sheet.png"
+    assert samples.width_of(sheet) == 2 * 10 * (28 + 2) + 8
+
+
+@pytest.mark.parametrize("content", [None, b"", b"junk", b"\x89PNG\r\n\x1a\n", "half"])
+def test_a_picture_that_cannot_be_read_has_no_width(tmp_path, content):
+    path = tmp_path / "sheet.png"
+    if content == "half":
+        Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 90), np.uint8)).save(path)
+        content = path.read_bytes()[:2000]
+    if content is not None:
+        path.write_bytes(content)
+    assert samples.width_of(path) == 0
+
+
+def test_damaged_samples_are_named_when_they_are_checked(tmp_path):
+    samples.write(tmp_path, 0, RIGHT_AFTER, images(1))
+    samples.write(tmp_path, 1, RIGHT_AFTER, images(1))
+    samples.check(tmp_path)
+    path = samples.path_of(tmp_path, 1, RIGHT_AFTER)
+    path.write_bytes(b"junk")
+    with pytest.raises(
+        UsageError, match=f"^{re.escape(str(path))} holds no samples of mnemon .*: delete it, then resume"
+    ):
+        samples.check(tmp_path)
+
+
+def test_without_samples_there_is_nothing_to_check(tmp_path):
+    samples.check(tmp_path)
 
 
 def test_without_samples_there_is_no_sheet(tmp_path):

@@ -29,17 +29,12 @@ def show(run_: Annotated[Path, Parameter(name="RUN")], /) -> None:
 
 def presets() -> None:
     """List the presets: what each is, what it costs on one core, and the published number."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     from mnemon.experiments.preset import DEFAULT, all_presets
 
-    terminal = console()
     for p in all_presets():
         published = f"; published: {p.published}" if p.published else ""
-        name = Text(p.name, style="bold").append(" (default)" if p.name == DEFAULT else "")
-        facts = Text(f"{p.about} Time per seed: {p.cost}{published}")
-        terminal.print(name, Padding(facts, (0, 0, 0, 4)))
+        beside = " (default)" if p.name == DEFAULT else ""
+        _list(p.name, beside, f"{p.about} Time per seed: {p.cost}{published}")
 
 
 def show_settings(
@@ -57,25 +52,27 @@ def show_settings(
     set_
         Change a setting, as in `mnemon run`.
     """
-    from rich.table import Table
-
     from mnemon.config import setting_paths
     from mnemon.experiments.preset import DEFAULT, load_preset
     from mnemon.experiments.run_config import REGISTRIES, resolve, schema
 
     values = resolve(load_preset(preset or DEFAULT), set_ or ()).plain()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("setting", "value", "meaning"):
-        table.add_column(column, overflow="fold", no_wrap=column == "setting")
     for section, cls in schema(values).items():
-        if "name" in values[section] and section in ("benchmark", "method"):
-            table.add_row(section, values[section]["name"], f"Choose one of: {', '.join(REGISTRIES[section])}.")
+        if section in REGISTRIES:
+            _list(section, f"  {values[section]['name']}", f"Choose one of: {', '.join(REGISTRIES[section])}.")
         for path, meaning in setting_paths(cls, f"{section}.").items():
             value: object = values
             for key in path.split("."):
                 value = value[key]  # type: ignore[index]
-            table.add_row(path, str(value), meaning)
-    console().print(table)
+            _list(path, f"  {value}", meaning)
+
+
+def _list(name: str, beside: str, about: str) -> None:
+    """Print a name with what stands beside it, and below it, indented, what it is."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console().print(Text(name, style="bold").append(beside, style="not bold"), Padding(Text(about), (0, 0, 0, 4)))
 
 
 def data(*, data: Path | None = None) -> None:

@@ -52,7 +52,7 @@ def _files() -> dict[str, Path]:
 
 def _find(name: str, beside: Path) -> Path:
     if not name.endswith(".toml"):
-        return choose("preset", name, _files())
+        return choose("preset", name, _files(), "mnemon presets")
     if not (beside / name).exists():
         raise UsageError(f"There is no preset file {beside / name}.")
     return beside / name

@@ -24,13 +24,14 @@ from mnemon.experiments.run_config import RunConfig, from_record
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner
 from mnemon.problem import Problem
+from mnemon.results import samples
 from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.results.sweep import is_sweep
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.distributed import ALONE, Crew
-from mnemon.training.trainer import Progress, Trainer, Watcher, idle_mechanisms, unlearned_tasks
+from mnemon.training.trainer import Progress, Trainer, Watcher, idle_mechanisms, task_alarms
 
 
 def check_device_name(name: str) -> None:
@@ -91,7 +92,7 @@ class _Recorder(Watcher):
         if progress.task_id and not progress.step:
             predicting.keep(self.learner, self.stream, self.folder, progress.task_id - 1)
         if r.finished:
-            r.alarms = [*idle_mechanisms(self.learner, progress), *unlearned_tasks(self.stream, progress)]
+            r.alarms = [*idle_mechanisms(self.learner, progress), *task_alarms(self.stream, progress)]
             r.drift = sampling.keep_at_the_end(self.learner, self.folder)
         r.write(self.folder)
 
@@ -196,6 +197,7 @@ def _prepare(
             f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
             "or start a new run in another folder."
         )
+    samples.check(folder)
     record = earlier or _new_record(config, seed, stream, learner, str(device))
     if not (folder / checkpoint.FILE).exists():
         record.versions = _versions(str(device))  # the empty record may be of another machine

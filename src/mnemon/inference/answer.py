@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.scenario import Outputs
+from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference, vote
 
 BATCH = 2500
@@ -26,6 +27,7 @@ def at_once(inputs: Tensor) -> int:
 
 def answer_by_network(logits: Tensor, outputs: Outputs, n_begun: int) -> tuple[Tensor, Tensor | None]:
     """Return the chosen output and its task, from all outputs of one network for all tasks."""
+    _check_begun(n_begun)
     place = logits[:, slice(*outputs.seen(n_begun))].argmax(1)
     return place, outputs.task_of(place)
 
@@ -37,9 +39,15 @@ def answer_by_task(
 
     The likeliest task's network speaks for each input; `group` inputs in a row have one vote together.
     """
+    _check_begun(inference.n_begun)
     size = max(1, at_once(inputs) // group) * group  # whole groups
     answers = [_answer(inference, part, predict, outputs, group) for part in inputs.split(size)]
     return torch.cat([place for place, _ in answers]), torch.cat([task for _, task in answers])
+
+
+def _check_begun(n_begun: int) -> None:
+    if not n_begun:
+        raise UsageError("Nothing was learned yet: there is no task to choose.")
 
 
 def _answer(

@@ -65,6 +65,10 @@ class HypernetLearner(AbstractLearner):
 
     def __init__(self, config: Config, problem: Problem):
         super().__init__(problem)
+        if config.vote > 1 and problem.scenario is Scenario.CL1:
+            raise UsageError(
+                f"In cl1 the task is told and there is nothing to vote on: method.vote is {config.vote}."
+            )
         self.config = config
         # A single head (CL2) is everybody's own.
         self._has_all_heads = config.heads is Heads.ALL and problem.scenario is not Scenario.CL2

@@ -23,6 +23,7 @@ from mnemon.hypernet.task_buffers import TaskBuffers
 from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Part
 from mnemon.problem import Terms
+from mnemon.regularizers.at_hand import AtHand
 from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead
 from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plain_penalty
 from mnemon.regularizers.protection import NewEmbedding, OldEmbeddings, PenaltyForm, Protection, Sample
@@ -31,8 +32,6 @@ NEARBY = 0.1
 """Standard deviation of the noise of a nearby embedding."""
 RAMP = 50
 """Steps in which a task that starts from the module's own weights comes to take the whole of what is generated."""
-AT_HAND = 256 * 2**20
-"""Bytes of generated weights that are kept at hand while questions are answered."""
 
 
 class Protected(Part):
@@ -93,8 +92,7 @@ class Protected(Part):
         self._kept = kept
         self._anchors: Anchors | None = None
         self._lookahead: AbstractLookahead | None = None
-        self._at_hand: dict[int, Tensor] = {}
-        self._stamp: tuple[object, ...] = ()
+        self._at_hand, self._before = AtHand(), AtHand()
 
     @property
     def learning(self) -> bool:
@@ -113,26 +111,16 @@ class Protected(Part):
         return self.hypernet(self.embeddings[task_id])
 
     def frozen_weights(self, task_id: int) -> Tensor:
-        """Return what it generated for an earlier task when the present one began."""
-        hypernet, embedding = self.hypernet, self.embeddings[task_id]
-        if self.snapshot is not None:
-            hypernet, embedding = self.snapshot.hypernet, self.snapshot.embeddings[task_id]
-        with torch.no_grad():
-            return hypernet.padded(embedding)
+        """Return what it generated for an earlier task when the present one began, kept at hand."""
+        if self.snapshot is None:
+            return self.remembered(task_id)
+        hypernet, embeddings = self.snapshot.hypernet, self.snapshot.embeddings
+        return self._before.get(task_id, self.snapshot.parameters(), lambda: hypernet.padded(embeddings[task_id]))
 
-    @torch.no_grad()
     def remembered(self, task_id: int) -> Tensor:
         """Return what is generated for a task, kept at hand until something moves: for many questions in a row."""
         moved = [*self.hypernet.parameters(), *self.embeddings]
-        stamp = tuple((id(p), p._version, p.device) for p in moved)
-        if stamp != self._stamp:
-            self._stamp, self._at_hand = stamp, {}
-        if task_id not in self._at_hand:
-            weights = self.hypernet.padded(self.embeddings[task_id])
-            if (len(self._at_hand) + 1) * weights.nbytes > AT_HAND:
-                return weights
-            self._at_hand[task_id] = weights
-        return self._at_hand[task_id]
+        return self._at_hand.get(task_id, moved, lambda: self.hypernet.padded(self.embeddings[task_id]))
 
     def run(
         self,
@@ -198,7 +186,7 @@ class Protected(Part):
         for optimizer in self.optimizers.values():
             optimizer.step()
             optimizer.zero_grad()
-        self._at_hand = {}  # fused optimizers do not count up the version of what they move
+        self._at_hand.drop()
         self._take_more()
         return terms
 
@@ -250,7 +238,8 @@ class Protected(Part):
         if not self.learning:
             return
         old = list(self.embeddings[:-1])
-        self._at_hand = {}
+        self._at_hand.drop()
+        self._before.drop()
         keeps = bool(old) and (self.protects or self.keeps_snapshot)
         self.snapshot = Snapshot(self.hypernet, old) if keeps else None
         for embedding in old:
@@ -263,6 +252,7 @@ class Protected(Part):
         }
 
     def derive(self) -> None:
+        self._before.drop()
         if self.snapshot is None or not self.protects:
             return
         n_old = self.n_begun - 1
@@ -277,13 +267,14 @@ class Protected(Part):
     def stop_learning(self) -> None:
         """Drop what is needed only while a task is learned."""
         self.snapshot = self._anchors = self._lookahead = self._distance = None
+        self._before.drop()
 
     def arrange(self, order: Sequence[int]) -> None:
         for name in ("embeddings", "factors", "importances"):
             values = getattr(self, name)
             setattr(self, name, nn.ParameterList(values[task_id] for task_id in order if len(values)))
         self.buffers_of.arrange(order)
-        self._at_hand = {}
+        self._at_hand.drop()
 
     @property
     def _plastic(self) -> bool:

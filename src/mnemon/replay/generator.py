@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from mnemon.benchmarks.task import Examples
 from mnemon.models.mlp import MLP
 from mnemon.part import Part
 from mnemon.problem import Problem
@@ -28,7 +27,6 @@ class ProtectedGenerator(Part):
         self.register_buffer("conditions", _conditions(config, n_tasks))
         module = MLP((config.latent + self.conditions.shape[1],), config.decoder, problem.n_inputs, nn.ReLU)
         self.memory = Protected(module, config, problem.optimizer, capacity=n_tasks, keeps_snapshot=True)
-        self._frozen: dict[int, Tensor] = {}
 
     @property
     def n_ready(self) -> int:
@@ -43,20 +41,12 @@ class ProtectedGenerator(Part):
     @torch.no_grad()
     def frozen(self, task_id: int, noise: Tensor) -> Tensor:
         """Return the outputs of an earlier task, as they were when the present one began."""
-        if task_id not in self._frozen:
-            self._frozen[task_id] = self.memory.frozen_weights(task_id)
-        return self._run(task_id, noise, training=False, weights=self._frozen[task_id])
+        return self._run(task_id, noise, training=False, weights=self.memory.frozen_weights(task_id))
 
     def _run(self, task_id: int, noise: Tensor, training: bool, weights: Tensor | None) -> Tensor:
         condition = self.conditions[task_id].expand(len(noise), -1)
         inputs = torch.cat([noise, condition], dim=1)
         return self.memory.run(task_id, inputs, training=training, weights=weights)
-
-    def derive(self) -> None:
-        self._frozen = {}
-
-    def finish_learning(self, examples: Examples) -> None:
-        self._frozen = {}
 
 
 def _conditions(config: ReplayConfig, n_tasks: int) -> Tensor:

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mnemon.results import figures
-from mnemon.results.comparison import kept_per_task, ms_per_step, parameters
+from mnemon.results.comparison import inferred, kept_per_task, ms_per_step, parameters
 from mnemon.results.figures.style import MOST_SERIES
 from mnemon.results.groups import Experiment, Group, flat
 from mnemon.results.metrics import mean_and_sem
-from mnemon.results.page import Charts, Table, in_form, in_unit
+from mnemon.results.page import NOTHING, Charts, Table, spread_as, spread_of
 from mnemon.results.published import published_for
 from mnemon.results.tables import tested_on, unit
 
 MOST_DOTS = 30
 """Methods in the figure with a row for each."""
+INFERRED = "task inferred right"
 WIDE = 20
 """How many times the smallest value of a setting its largest is, from which on its axis is logarithmic."""
 
@@ -29,7 +30,8 @@ class Board:
         labels = list(group.records)
         some = {label: group.records[label] for label in labels[:MOST_SERIES]}
         rows = {label: group.records[label] for label in labels[:MOST_DOTS]}
-        said = f"{unit(first)}{tested_on(first)}"
+        ways = {tested_on(experiment.first) for experiment in group.experiments}
+        said = unit(first) + (ways.pop() if len(ways) == 1 else "")
         drawable = [record for records in rows.values() for record in records if record.finished]
         self.notes = []
         if len(labels) > MOST_SERIES:
@@ -44,23 +46,24 @@ class Board:
         if setting := _one_number_that_differs(group.experiments):
             caption = f"{said} against {setting}, mean over tasks, with SEM over seeds"
             self.figures.append(charts.add(_against(group.experiments, setting), caption))
-        self.table = Table(
-            f"{said}, mean over tasks",
-            ("method", "at the end", "right after", "parameters", "kept per task", "ms per step"),
-            [_board_row(experiment) for experiment in group.experiments],
-        )
+        table = [_board_row(experiment) for experiment in group.experiments]
+        # Where tasks are told there is nothing to infer, and no column for it.
+        columns = [name for name in table[0] if name != INFERRED or any(row[name] != NOTHING for row in table)]
+        cells = [[row[name] for name in columns] for row in table]
+        self.table = Table(f"{said}, mean over tasks", columns, cells)
 
 
-def _board_row(experiment: Experiment) -> list[str]:
+def _board_row(experiment: Experiment) -> dict[str, str]:
     first, finished = experiment.first, [record for record in experiment.records if record.finished]
-    return [
-        experiment.label,
-        in_unit((r.accuracy.final.value for r in finished), first),
-        in_unit((r.accuracy.during.value for r in finished), first),
-        f"{parameters(first):,}",
-        kept_per_task(first),
-        in_form((ms_per_step(r) for r in finished), ".3g"),
-    ]
+    return {
+        "method": experiment.label,
+        "at the end": spread_of((r.accuracy.final.value for r in finished), first),
+        "right after": spread_of((r.accuracy.during.value for r in finished), first),
+        INFERRED: spread_of((inferred(r) for r in finished), first),
+        "parameters": f"{parameters(first):,}",
+        "kept per task": kept_per_task(first),
+        "ms per step": spread_as((ms_per_step(r) for r in finished), ".3g"),
+    }
 
 
 def _one_number_that_differs(experiments: Sequence[Experiment]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from mnemon.results.comparison import FILE, Comparison, read_entries
 from mnemon.results.record import RunRecord, find_runs
+from mnemon.results.tables import voted
 
 MOST_NAMED = 3
 """Settings that a label names."""
@@ -85,7 +86,8 @@ def _by_settings(runs: dict[Path, RunRecord]) -> list[Experiment]:
         key, times = record.preset + json.dumps(record.config, sort_keys=True), 0
         while (key, times) in found and record.seed in {r.seed for r in found[key, times].records}:
             times += 1
-        found.setdefault((key, times), Experiment(record.preset, {})).runs[path] = record
+        label = f"{record.preset} vote={vote}" if (vote := voted(record)) > 1 else record.preset
+        found.setdefault((key, times), Experiment(label, {})).runs[path] = record
     experiments = list(found.values())
     for label in {experiment.label for experiment in experiments}:
         _tell_apart([experiment for experiment in experiments if experiment.label == label])

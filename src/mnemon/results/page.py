@@ -16,6 +16,8 @@ from mnemon.results.tables import spread
 
 MOST_PICTURES = 1_000_000
 """Bytes of generated images on a page."""
+NOTHING = "·"
+"""Shown where there is no number."""
 
 
 @dataclass
@@ -77,16 +79,16 @@ class Sheet:
     columns: int
 
 
-def in_unit(values: Iterable[float], record: RunRecord) -> str:
+def spread_of(values: Iterable[float], record: RunRecord) -> str:
     """Show mean ± SEM of the values that are there, in the unit of a record."""
     there = [value for value in values if not math.isnan(value)]
-    return spread(there, record) if there else "·"
+    return spread(there, record) if there else NOTHING
 
 
-def in_form(values: Iterable[float], form: str) -> str:
+def spread_as(values: Iterable[float], form: str) -> str:
     """Show mean ± SEM of the values that are there, the mean in a form such as .1f."""
     there = [value for value in values if not math.isnan(value)]
     if not there:
-        return "·"
+        return NOTHING
     mean, sem = mean_and_sem(there)
     return f"{mean:{form}}" + ("" if math.isnan(sem) else f" ± {sem:.2g}")

@@ -18,7 +18,9 @@ from mnemon.errors import UsageError
 
 FOLDER, SHEET = "samples", "sheet.png"
 N_SAMPLES = 64
-_COLUMNS, _SHOWN, _GAP = 8, 10, 6
+_COLUMNS, _SHOWN = 8, 10
+_SIDE, _GAP, _MIDDLE = 28, 2, 10
+"""Pixels of the sheet: the least that an image is wide, between two images, and between the two moments."""
 
 
 class Moment(str, Enum):
@@ -56,6 +58,12 @@ def read(folder: Path, task_id: int, moment: Moment) -> np.ndarray:
         raise UsageError(f"{path} holds no samples of mnemon ({error}): delete it, then resume.") from error
 
 
+def check(folder: Path) -> None:
+    """Refuse samples that cannot be read, before hours are spent on what they are compared with."""
+    for path in sorted((folder / FOLDER).glob(f"task-*-{Moment.RIGHT_AFTER.value}.png")):
+        read(folder, int(path.name.split("-")[1]) - 1, Moment.RIGHT_AFTER)
+
+
 def tasks_at_both_moments(folder: Path) -> list[int]:
     """Return the tasks of which there are samples from right after and from the end."""
     found = []
@@ -76,11 +84,28 @@ def write_sheet(folder: Path) -> None:
     """Put the tasks' first samples side by side: a row per task, right after, then at the end."""
     rows = []
     for task_id in tasks_at_both_moments(folder):
-        halves = [np.concatenate(list(read(folder, task_id, moment)[:_SHOWN]), axis=1) for moment in Moment]
-        gap = np.full((halves[0].shape[0], _GAP), 255, np.uint8)
-        rows.append(np.concatenate([halves[0], gap, halves[1]], axis=1))
+        halves = [_row(read(folder, task_id, moment)[:_SHOWN]) for moment in Moment]
+        middle = np.full((len(halves[0]), _MIDDLE - _GAP), 255, np.uint8)
+        rows.append(np.concatenate([halves[0], middle, halves[1]], axis=1))
     if rows:
         _save(folder / FOLDER / SHEET, np.concatenate(rows))
+
+
+def _row(images: np.ndarray) -> np.ndarray:
+    """Put images side by side, small ones enlarged, each with a white line on its right and below."""
+    times = -(-_SIDE // images.shape[1])
+    large = images.repeat(times, axis=1).repeat(times, axis=2)
+    return np.concatenate(list(np.pad(large, ((0, 0), (0, _GAP), (0, _GAP)), constant_values=255)), axis=1)
+
+
+def width_of(picture: Path) -> int:
+    """Return how many pixels a picture is wide; 0 if there is none that can be read."""
+    try:
+        with Image.open(picture) as image:
+            image.load()
+            return image.width
+    except (OSError, SyntaxError):  # what is no picture at all, and what Pillow calls a broken PNG
+        return 0
 
 
 def _grid(cells: np.ndarray, columns: int) -> np.ndarray:

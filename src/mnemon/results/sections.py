@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from mnemon.results import figures, samples
@@ -13,7 +12,7 @@ from mnemon.results.comparison import in_bytes, kept_per_task, ms_per_step, para
 from mnemon.results.figures.style import MOST_SERIES, spread_out
 from mnemon.results.groups import Experiment, flat, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
-from mnemon.results.page import Charts, Figure, Pictures, Sheet, Table, in_form, in_unit
+from mnemon.results.page import Charts, Figure, Pictures, Sheet, Table, spread_as, spread_of
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import tested_on, unit
 from mnemon.results.verdict import UNKNOWN, Background, judge
@@ -95,7 +94,7 @@ class Section:
     def verdict(self) -> dict[str, str]:
         verdict = judge(self.records, self.background)
         difference = "" if math.isnan(verdict.difference) else f"{verdict.difference + 0.0:+.{self.record.digits}f}"
-        measured = in_unit((r.accuracy.final.value for r in self.records if r.finished), self.record)
+        measured = spread_of((r.accuracy.final.value for r in self.records if r.finished), self.record)
         return {
             "published": self.record.published or "·",
             "measured": measured,
@@ -113,7 +112,7 @@ class Section:
         for j, name in enumerate(record.task_names):
             during, final = [v[j, j] for v in values], [v[-1, j] for v in values]
             change = [b - a for a, b in zip(during, final, strict=True)]
-            rows.append([f"{j + 1}: {name}", *(in_unit(numbers, record) for numbers in (during, final, change))])
+            rows.append([f"{j + 1}: {name}", *(spread_of(numbers, record) for numbers in (during, final, change))])
         caption = f"{unit(record)} on each task{tested_on(record)}"
         return Table(caption, ("task", "right after", "at the end", "change"), rows)
 
@@ -123,14 +122,14 @@ class Section:
         for name in METRICS:
             all_ = [record.accuracy.metrics[name] for record in self.records]
             reason = next((metric.reason for metric in all_ if metric.reason), "")
-            value = in_unit((metric.value for metric in all_), self.record)
+            value = spread_of((metric.value for metric in all_), self.record)
             about = _about_metric(name)
             rows.append([name, value, f"{about} None here: {reason}." if value == "·" and reason else about])
         if any(not math.isnan(v) for record in self.records for row in record.inferred for v in row):
             right = [mean_and_sem(record.inferred[-1])[0] for record in self.records if record.inferred]
-            rows.append(["task inferred right", in_unit(right, self.record), "Percentage of inputs, at the end."])
+            rows.append(["task inferred right", spread_of(right, self.record), "Percentage of inputs, at the end."])
         if drifts := [record.largest_drift for record in self.records if not math.isnan(record.largest_drift)]:
-            drift = in_form(drifts, ".2g")
+            drift = spread_as(drifts, ".2g")
             rows.append(["drift of replay", drift, "Mean squared, of the task that drifted most."])
         return Table(
             "Metrics of the accuracy matrix, each named after its source", ("metric", "value", "meaning"), rows
@@ -145,9 +144,9 @@ class Section:
             ["kept of each task", kept_per_task(record)],
             ["weights of the target network", f"{int(counts['target']):,}"],
             ["compression (stored / target)", f"{counts['compression']:.3f}"],
-            ["training per seed", f"{in_form((r.seconds.get('train', math.nan) for r in self.records), '.1f')} s"],
-            ["testing per seed", f"{in_form((r.seconds.get('test', math.nan) for r in self.records), '.1f')} s"],
-            ["training step", f"{in_form((ms_per_step(r) for r in self.records), '.3g')} ms"],
+            ["training per seed", f"{spread_as((r.seconds.get('train', math.nan) for r in self.records), '.1f')} s"],
+            ["testing per seed", f"{spread_as((r.seconds.get('test', math.nan) for r in self.records), '.1f')} s"],
+            ["training step", f"{spread_as((ms_per_step(r) for r in self.records), '.3g')} ms"],
         ]
         return Table("Parameters and time", ("cost", "value"), rows)
 
@@ -195,11 +194,11 @@ class Section:
     def _add_sheets(self) -> None:
         for path, record in self.experiment.runs.items():
             sheet = path / samples.FOLDER / samples.SHEET
-            if sheet.exists():
+            if width := samples.width_of(sheet):
                 about = (
                     f"What was replayed, seed {record.seed}: a row per task, left right after it, right at the end"
                 )
-                self.sheets.append(Sheet(self.pictures.of(sheet), str(sheet), about, _width(sheet)))
+                self.sheets.append(Sheet(self.pictures.of(sheet), str(sheet), about, width))
                 return
 
     def _add_space(self) -> None:
@@ -266,10 +265,3 @@ def _thinned(space: figures.EmbeddingMap) -> figures.EmbeddingMap:
     xs, ys = spread_out(len(space.xs), MOST_PLACES), spread_out(len(space.ys), MOST_PLACES)
     grids = {task: [[grid[i][j] for j in xs] for i in ys] for task, grid in space.accuracy.items()}
     return figures.EmbeddingMap([space.xs[j] for j in xs], [space.ys[i] for i in ys], grids, space.embeddings)
-
-
-def _width(picture: Path) -> int:
-    from PIL import Image
-
-    with Image.open(picture) as image:
-        return image.width

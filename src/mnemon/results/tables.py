@@ -71,9 +71,16 @@ def unit(record: RunRecord) -> str:
 
 
 def tested_on(record: RunRecord) -> str:
-    """Say on what was tested, unless it was the test data."""
+    """Say on what was tested, unless it was the test data, each input by itself."""
     held_out = record.config.get("training", {}).get("held_out", 0.0)
-    return ", tested on held-out training data" if held_out else ""
+    vote = voted(record)
+    said = ", tested on held-out training data" if held_out else ""
+    return said + (f", by votes of {vote} inputs" if vote > 1 else "")
+
+
+def voted(record: RunRecord) -> int:
+    """Return how many inputs in a row had one vote about their task."""
+    return int(record.config.get("method", {}).get("vote", 1))
 
 
 def in_form(value: float, form: str) -> str:

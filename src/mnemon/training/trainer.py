@@ -28,6 +28,8 @@ from mnemon.training.evaluator import evaluate_all
 
 LOSSES = "losses"
 BESIDE = {LOSSES, "steps"}
+HARDLY = 0.5
+"""The share of a guess's success below which a task counts as hardly recognised."""
 """What a checkpoint's header does not hold of the progress."""
 
 
@@ -304,25 +306,26 @@ def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
     ]
 
 
-def unlearned_tasks(stream: TaskStream, progress: Progress) -> list[str]:
-    """Say which tasks a network gave one and the same answer to: what is not learned cannot be forgotten either."""
-    if stream.kind is not Kind.CLASSIFICATION or stream.outputs_per_task < 2:
+def task_alarms(stream: TaskStream, progress: Progress) -> list[str]:
+    """Say which tasks were lost at once: not learned, or learned and hardly ever recognised."""
+    if stream.kind is not Kind.CLASSIFICATION:
         return []
     found = []
     for i, (task, row) in enumerate(zip(stream.tasks, progress.matrix, strict=False)):
+        inferred, guessed = progress.inferred[i][i] if progress.inferred else math.nan, 100 / (i + 1)
+        share = 1.0 if math.isnan(inferred) else inferred / 100
         commonest = 100 * task.test.targets.bincount().max().item() / len(task.test)
-        if row[i] <= commonest * _own_share(progress, i) + 1e-6:
+        if 100 * share < HARDLY * guessed:
+            found.append(
+                f"Task {i + 1} ('{task.name}') was hardly recognised: right after it, {inferred:.2f} % of its inputs "
+                f"were taken for it; guessing among the tasks so far finds {guessed:.2f} %."
+            )
+        elif stream.outputs_per_task > 1 and row[i] <= commonest * share + 1e-6:
             found.append(
                 f"Task {i + 1} ('{task.name}') was not learned: {row[i]:.2f} right after it; its most frequent class "
                 f"as the answer to everything scores {commonest:.2f}. Try a smaller optimizer.lr, or more steps."
             )
     return found
-
-
-def _own_share(progress: Progress, task_id: int) -> float:
-    """Return the share of a task's inputs, right after it, that were taken for its own; all, where hardly any was."""
-    share = progress.inferred[task_id][task_id] / 100 if progress.inferred else math.nan
-    return share if share > 0.01 else 1.0
 
 
 def _check_fit(learner: AbstractLearner, stream: TaskStream, config: TrainingConfig) -> None:
