@@ -200,6 +200,7 @@ def test_soft_targets_are_those_of_the_network_before_the_task(learn, picture_ba
         for parameter in learner.network.parameters():
             parameter += 1
     assert all(torch.equal(a, b) for a, b in zip(learner.before.parameters(), then, strict=True))
+    assert not learner.before.training, "batch norm and dropout would answer otherwise"
 
 
 def test_regression_is_refused(problem):
