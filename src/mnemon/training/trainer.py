@@ -28,9 +28,9 @@ from mnemon.training.evaluator import evaluate_all
 
 LOSSES = "losses"
 BESIDE = {LOSSES, "steps"}
+"""What a checkpoint's header does not hold of the progress."""
 HARDLY = 0.5
 """The share of a guess's success below which a task counts as hardly recognised."""
-"""What a checkpoint's header does not hold of the progress."""
 
 
 class MatrixRows(str, Enum):
