@@ -30,7 +30,8 @@ LAYERS = [
     {"part", "problem", "hypernet"},
     {"models", "benchmarks"},
     {"config", "results", "seeding", "optimizer"},
-    {"errors", "toml"},
+    {"whole_files"},
+    {"errors", "notation"},
 ]
 """A line may import from lines below it, never above."""
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from mnemon import toml
 from mnemon.errors import UsageError, suggest
+from mnemon.notation import NotationError, read_toml
 
 
 def build(schema: Any, values: Mapping[str, Any], where: str) -> Any:
@@ -26,6 +26,9 @@ def build(schema: Any, values: Mapping[str, Any], where: str) -> Any:
     for name in values:
         if name not in known:
             raise UsageError(f"Unknown setting '{where}.{name}'.{suggest(name, known)} Known: {', '.join(known)}.")
+    for field in dataclasses.fields(schema):
+        if field.name not in values and field.default is field.default_factory is dataclasses.MISSING:
+            raise UsageError(f"The setting '{where}.{field.name}' is missing.")
     return schema(**{name: convert(hints[name], value, f"{where}.{name}") for name, value in values.items()})
 
 
@@ -44,8 +47,12 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         if value is None or value == "none":
             return None
         return convert(next(a for a in args if a is not type(None)), value, where)
-    if origin is tuple and isinstance(value, list | tuple):
-        return tuple(convert(args[0], item, where) for item in value)
+    if origin in (tuple, list) and isinstance(value, list | tuple):
+        return _converted_items(origin, args, value, where)
+    if origin is dict and isinstance(value, Mapping):
+        return {str(name): convert(args[1], item, f"{where}.{name}") for name, item in value.items()}
+    if hint is Any:
+        return value
     simple = origin is None and isinstance(hint, type)  # in Python 3.10 tuple[int, ...] is a type, too
     if simple and issubclass(hint, Enum):
         members = [str(m.value) for m in hint]
@@ -60,8 +67,17 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     raise UsageError(f"{where} must be {_in_words(hint)}, not {value!r}.")
 
 
+def _converted_items(origin: Any, args: tuple[Any, ...], values: Sequence[Any], where: str) -> Any:
+    """Turn a plain list into a list or a tuple, of one type or of a type for each place."""
+    alike = origin is list or args[-1] is Ellipsis
+    if not alike and len(values) != len(args):
+        raise UsageError(f"{where} must be a list of {len(args)} values, not of {len(values)}.")
+    hints = itertools.repeat(args[0], len(values)) if alike else args
+    return origin(convert(hint, value, where) for hint, value in zip(hints, values, strict=True))
+
+
 def _in_words(hint: Any) -> str:
-    if typing.get_origin(hint) is tuple:
+    if typing.get_origin(hint) in (tuple, list):
         return "a list such as [10, 10]"
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
     return names.get(hint, "a table of settings")
@@ -88,8 +104,8 @@ def parse_override(word: str) -> tuple[str, Any]:
     if not equals or not name.strip():
         raise UsageError(f"--set takes name=value, not '{word}'.")
     try:
-        value = toml.loads(f"value = {text}")["value"]
-    except toml.TOMLDecodeError:
+        value = read_toml(f"value = {text}")["value"]
+    except NotationError:
         value = text.strip()
     return name.strip().replace("-", "_"), value
 

@@ -207,7 +207,7 @@ def damaged(file: Path, copy: Path, how: str) -> Path:
     elif how == "empty":
         copy.write_bytes(b"")
     else:
-        tensors, facts = checkpoint.read(file, FORMAT)
+        tensors, facts = checkpoint.read(file, (FORMAT,))
         if how == "newer":
             facts["format"] = FORMAT + 1
         elif how == "without tasks":

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from mnemon import toml
 from mnemon.errors import UsageError
 from mnemon.experiments.sweep.space import Criterion, Range, Sampler, all_spaces, load_space
 

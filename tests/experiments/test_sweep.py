@@ -10,7 +10,6 @@ from pathlib import Path
 import optuna
 import pytest
 
-from mnemon import toml
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments.engines import Ended, Lost
 from mnemon.experiments.engines.job import do
@@ -22,6 +21,7 @@ from mnemon.experiments.sweep import trials as sweep_trials
 from mnemon.experiments.sweep.prepare import prepare
 from mnemon.experiments.sweep.space import load_space
 from mnemon.experiments.sweep.trials import MOST_TRIES, Sweep, run_sweep
+from mnemon.notation import read_toml
 from mnemon.results.record import RunRecord
 from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, write_best
 from mnemon.training.trainer import Stopped
@@ -355,7 +355,7 @@ def test_the_best_of_accuracies_is_the_highest_and_can_be_pasted(tmp_path):
         "--set method.beta=1e-05"
     )
     write_best(tmp_path, record, best)
-    assert toml.loads((tmp_path / "best.toml").read_text()) == {
+    assert read_toml((tmp_path / "best.toml").read_text()) == {
         "like": "split-digits",
         "about": "The best of a sweep of split-digits: 92.00 % correct on held-out training data.",
         "method": {"name": "hypernet", "beta": 1e-05, "hypernet": {"hidden": [10, 10]}},

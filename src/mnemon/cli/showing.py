@@ -99,7 +99,8 @@ def data(*, data: Path | None = None) -> None:
 def finish(folder: Path, options: Options) -> None:
     """Show what came out, keep it beside the runs, as a page too, and say where everything is."""
     from mnemon.results import comparison, samples
-    from mnemon.results.record import find_runs, write_text
+    from mnemon.results.record import find_runs
+    from mnemon.whole_files import write_text
 
     show_folder(folder, console())
     write_text(folder / "summary.txt", as_text(folder))

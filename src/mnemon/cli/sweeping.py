@@ -95,7 +95,7 @@ def sweep(
 
 def _finish(folder: Path) -> None:
     from mnemon.cli.showing import as_text
-    from mnemon.results.record import write_text
+    from mnemon.whole_files import write_text
 
     show_folder(folder, console())
     write_text(folder / "summary.txt", as_text(folder))

@@ -22,7 +22,9 @@ from mnemon.hypernet import HypernetConfig
 from mnemon.seeding import own_random_numbers
 from mnemon.training import checkpoint
 
-FORMAT = 2
+FORMAT = 3
+EARLIER = (2,)
+"""Formats of earlier versions that are read, too."""
 SUFFIX = ".mnemon"
 
 
@@ -62,7 +64,7 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
             f"A file holds numbers and no code: load('{path}', module) with a module built as before."
         )
     check(module)
-    tensors, facts = checkpoint.read(path, FORMAT)
+    tensors, facts = checkpoint.read(path, (FORMAT, *EARLIER))
     try:
         _check_form(module, facts["module"], path)
         model = ContinualModel(module, **_settings(facts["settings"]))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mnemon import toml
 from mnemon.errors import UsageError, choose
+from mnemon.notation import NotationError, read_toml
+from mnemon.whole_files import read_text
 
 FOLDER = Path(__file__).parent / "presets"
 DEFAULT = "split-digits"
@@ -60,15 +61,15 @@ def _find(name: str, beside: Path) -> Path:
 
 @functools.cache  # many presets are like one
 def _tables(text: str) -> dict[str, Any]:
-    return toml.loads(text)
+    return read_toml(text)
 
 
 def _read(path: Path, heirs: tuple[Path, ...] = ()) -> Preset:
     if path in heirs:
         raise UsageError(f"The preset file {path} is like itself.")
     try:
-        values = dict(_tables(path.read_text(encoding="utf-8")))
-    except (toml.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+        values = dict(_tables(read_text(path)))
+    except (NotationError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The preset file {path} cannot be read: {error}.") from error
     facts = {name: str(values.pop(name, "")) for name in _FACTS}
     base = values.pop("like", None)

@@ -7,7 +7,6 @@ import copy
 import importlib.util
 import io
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from mnemon.continual.adapters import without_adapters
 from mnemon.continual.data import Inputs, collect_inputs
 from mnemon.continual.model import ContinualModel
 from mnemon.errors import UsageError, choose
+from mnemon.whole_files import replacing
 
 TOLERANCE = 1e-5
 """How far an answer of the file may be from that of the network; of the largest one, if that is above 1."""
@@ -165,16 +165,12 @@ def _agree(found: Tensor, wanted: Tensor) -> bool:
 @contextlib.contextmanager
 def _aside(path: Path) -> Iterator[Path]:
     """Give a path to write to, which replaces `path` in the end, or is removed if something fails."""
-    aside = path.with_name(f"{path.stem}.new{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield aside
-        os.replace(aside, path)
+        with replacing(path) as aside:
+            yield aside
     except OSError as error:
         raise UsageError(f"Could not write {path}: {error}.") from error
-    finally:
-        with contextlib.suppress(OSError):
-            aside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -23,9 +23,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mnemon.results.metrics import mean_and_sem
-from mnemon.results.record import RunRecord, find_runs, write_text
+from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.summary_file import read_summary
 from mnemon.results.tables import check_same_experiment, in_form, spread, tested_on, unit
+from mnemon.whole_files import write_text
 
 FORMAT = 1
 FILE, RUNS, TASKS = "compare.json", "comparison.csv", "tasks.csv"

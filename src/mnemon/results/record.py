@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mnemon import toml
 from mnemon.errors import UsageError
+from mnemon.notation import read_json, read_toml, write_toml
 from mnemon.results.metrics import AccuracyMatrix
+from mnemon.whole_files import read_text, write_text
 
 FORMAT = 2
 CONFIG, RECORD, LOSSES = "config.toml", "record.json", "losses.jsonl"
@@ -73,7 +73,7 @@ class RunRecord:
         metrics = self.accuracy.metrics
         facts["metrics"] = {name: metric.value for name, metric in metrics.items()}
         facts["missing"] = {name: metric.reason for name, metric in metrics.items() if metric.reason}
-        write_text(folder / CONFIG, toml.dumps(config))
+        write_text(folder / CONFIG, write_toml(config))
         if losses:
             write_text(folder / LOSSES, "".join(json.dumps(_without_nan(line)) + "\n" for line in losses))
         write_text(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
@@ -82,10 +82,10 @@ class RunRecord:
     def read(cls, folder: Path) -> RunRecord:
         """Read a run folder."""
         try:
-            facts = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-            config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"))
-            lines = (folder / LOSSES).read_text(encoding="utf-8").splitlines() if (folder / LOSSES).exists() else []
-            losses = [json.loads(line) for line in lines]
+            facts = read_json(read_text(folder / RECORD))
+            config = read_toml(read_text(folder / CONFIG))
+            lines = read_text(folder / LOSSES).splitlines() if (folder / LOSSES).exists() else []
+            losses = [read_json(line) for line in lines]
         except FileNotFoundError as error:
             raise UsageError(f"{folder} is not a run folder: {Path(error.filename).name} is missing.") from error
         except (ValueError, OSError) as error:
@@ -143,17 +143,6 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"Could not make the folder {folder}: {error}.") from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file aside and rename it: at any moment it is whole, the old one or the new."""
-    aside = path.with_name(path.name + ".new")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise UsageError(f"Could not write {path}: {error}.") from error
 
 
 def _without_nan(value: Any) -> Any:

@@ -16,9 +16,9 @@ from mnemon.errors import UsageError
 from mnemon.results.board import Board
 from mnemon.results.groups import Experiment, Group, gather
 from mnemon.results.page import Charts, Pictures
-from mnemon.results.record import write_text
 from mnemon.results.sections import Section, alarms_of
 from mnemon.results.verdict import UNKNOWN, Background
+from mnemon.whole_files import write_text
 
 FILE = "report.html"
 MOST_DRAWN = 12

@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from mnemon.errors import UsageError
+from mnemon.whole_files import replacing
 
 FOLDER, SHEET = "samples", "sheet.png"
 N_SAMPLES = 64
@@ -117,11 +118,9 @@ def _grid(cells: np.ndarray, columns: int) -> np.ndarray:
 
 
 def _save(path: Path, grid: np.ndarray) -> None:
-    aside = path.with_name(path.name + ".new")
     try:
         path.parent.mkdir(exist_ok=True)
-        Image.fromarray(grid).save(aside, format="PNG", optimize=True)
-        aside.replace(path)
+        with replacing(path) as aside:
+            Image.fromarray(grid).save(aside, format="PNG", optimize=True)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise UsageError(f"Could not write {path}: {error}.") from error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mnemon.errors import UsageError
+from mnemon.notation import read_json
+from mnemon.whole_files import read_text
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ def read_summary(folder: Path, file: str, what: str, newest: int, build: Callabl
     if not folder.exists():
         raise UsageError(f"There is no folder {folder}.")
     try:
-        facts = json.loads((folder / file).read_text(encoding="utf-8"))
+        facts = read_json(read_text(folder / file))
         if facts["format"] > newest:
             raise UsageError(
                 f"The {what} in {folder} has format {facts['format']} and was written by a newer mnemon; "

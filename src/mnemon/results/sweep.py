@@ -24,11 +24,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mnemon import toml
 from mnemon.config import as_word
 from mnemon.errors import UsageError
-from mnemon.results.record import write_text
+from mnemon.notation import read_json, write_toml
 from mnemon.results.summary_file import read_summary
+from mnemon.whole_files import write_text
 
 FORMAT = 1
 FILE, TRIALS, BEST = "sweep.json", "trials.csv", "best.toml"
@@ -145,7 +145,7 @@ def write_best(folder: Path, record: SweepRecord, best: Trial) -> None:
         for key in tables:
             table = table.setdefault(key, {})
         table[last] = value
-    write_text(folder / BEST, toml.dumps(values))
+    write_text(folder / BEST, write_toml(values))
 
 
 def command(record: SweepRecord, settings: Mapping[str, Any]) -> str:
@@ -192,7 +192,7 @@ def shown_folder(folder: Path) -> tuple[RenderableType, list[str]]:
 def _read(text: str) -> Any:
     """Return a value as it was before it was written as text."""
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError:
         return text
 

@@ -1,13 +1,14 @@
 """One file that holds all that a learner needs to go on: safetensors, with the facts as JSON in its header.
 
-Written aside and renamed, so that at any moment there is one whole checkpoint or none.
+The header also holds a digest of the whole file, so that a file that is not byte for byte what was saved is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,17 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from mnemon.errors import CheckpointError
+from mnemon.notation import NotationError, read_json
+from mnemon.whole_files import check_regular, replacing
 
 FILE = "checkpoint.safetensors"
-FORMAT = 3
+FORMAT = 4
+EARLIER = (3,)
+"""Formats of earlier versions that are read, too; they had a checksum of names and bytes, and no digest."""
+DIGEST = "digest"
+_BLANK = "0" * 64
+"""What stands in place of the digest in the bytes that it is of."""
+_BLOCK = 1 << 22
 
 
 def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -27,9 +36,10 @@ def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Non
     try:
         write(folder / FILE, tensors, {"format": FORMAT, **facts})
     except OSError as error:
+        kept = " The last good one is kept." if (folder / FILE).exists() else ""
         raise CheckpointError(
-            f"Could not save the checkpoint in {folder}: {error}. The last good one is kept; "
-            "free some space and resume."
+            f"Could not save the checkpoint in {folder}: {error.strerror or error}.{kept} "
+            "Make room for it, or see that the folder can be written to, and resume."
         ) from error
 
 
@@ -38,48 +48,108 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     path = folder / FILE
     if not path.exists():
         raise CheckpointError(f"There is no checkpoint in {folder} ({FILE} is missing).")
-    return read(path, FORMAT)
+    return read(path, (FORMAT, *EARLIER))
 
 
 def write(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Write a file aside and rename it; raises OSError if that fails, and then the earlier one is as it was.
+    """Write a file whole or not at all; raises OSError if that fails, and then the earlier one is as it was.
 
     The facts name their format.
     """
-    aside = path.with_name(f"{path.name}.new")
     # Clones: safetensors refuses tensors that share memory.
     tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    text = json.dumps(facts)
-    header = {"mnemon": text, "checksum": str(_checksum(tensors, text))}
     try:
-        save_file(tensors, aside, metadata=header)
-        with aside.open("rb+") as file:  # Windows syncs only what may be written
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except (OSError, SafetensorError) as error:
-        aside.unlink(missing_ok=True)
-        raise error if isinstance(error, OSError) else OSError(str(error)) from error
+        with replacing(path, durable=True) as aside:
+            save_file(tensors, aside, metadata={"mnemon": json.dumps(facts), DIGEST: _BLANK})
+            _put_digest(aside)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
 
 
-def read(path: Path, wanted: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read(path: Path, formats: tuple[int, ...]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the facts of a file; one of another format, damaged or foreign is named."""
     try:
+        check_regular(path)
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
+            _check_origin(path, metadata)
+            facts = _facts(path, metadata["mnemon"], formats)
+            if DIGEST in metadata:
+                _check_digest(path, metadata[DIGEST])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
+    if DIGEST not in metadata:
+        _check_as_before(path, metadata, tensors, facts["format"] == max(formats))
+    return tensors, facts
+
+
+def _check_origin(path: Path, metadata: Mapping[str, str]) -> None:
     if "mnemon" not in metadata:
         raise CheckpointError(f"{path} was not written by mnemon: its header holds no facts of a run.")
+
+
+def _facts(path: Path, text: str, formats: tuple[int, ...]) -> dict[str, Any]:
     try:
-        facts = dict(json.loads(metadata["mnemon"]))
-    except (ValueError, TypeError) as error:
+        facts = read_json(text)
+    except NotationError as error:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
-    if facts.get("format") != wanted:
-        raise CheckpointError(f"{path} has format {facts.get('format')}; this version reads format {wanted}.")
-    if metadata.get("checksum") != str(_checksum(tensors, metadata["mnemon"])):
+    if not isinstance(facts, dict):
+        raise CheckpointError(f"{path} is damaged: its header holds no facts of a run.")
+    found = facts.get("format")
+    if type(found) is not int or found not in formats:
+        raise CheckpointError(f"{path} has format {found}; this version reads format {max(formats)}.")
+    return facts
+
+
+# The digest: of all bytes of the file, with zeros where it stands itself
+
+
+def _put_digest(path: Path) -> None:
+    place = _place(path, _BLANK)
+    digest = _digest(path, place)
+    with path.open("rb+") as file:
+        file.seek(place)
+        file.write(digest.encode())
+
+
+def _check_digest(path: Path, digest: str) -> None:
+    if len(digest) != len(_BLANK) or _digest(path, _place(path, digest)) != digest:
         raise CheckpointError(f"{path} is damaged: its content is not what was saved.")
-    return tensors, facts
+
+
+def _place(path: Path, digest: str) -> int:
+    """Return where the digest stands in a file: behind its name in the header; -1 if it does not."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        found = file.read(length).find(f'"{DIGEST}":"{digest}"'.encode())
+    return 8 + found + len(f'"{DIGEST}":"') if found >= 0 else -1
+
+
+def _digest(path: Path, place: int) -> str:
+    """Return the SHA-256 of a file with zeros at a place."""
+    if place < 0:
+        return ""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        found.update(file.read(place))
+        found.update(_BLANK.encode())
+        file.seek(len(_BLANK), 1)
+        while block := file.read(_BLOCK):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _check_as_before(path: Path, metadata: Mapping[str, str], tensors: dict[str, Tensor], newest: bool) -> None:
+    """Check the weaker checksum of earlier versions."""
+    crc = zlib.crc32(metadata["mnemon"].encode())
+    for name in sorted(tensors):
+        crc = zlib.crc32(tensors[name].flatten().view(torch.uint8).numpy().tobytes(), zlib.crc32(name.encode(), crc))
+    if newest or metadata.get("checksum") != str(crc):
+        raise CheckpointError(f"{path} is damaged: its content is not what was saved.")
+
+
+# Values beside the facts
 
 
 def as_bytes(value: Any) -> Tensor:
@@ -88,16 +158,10 @@ def as_bytes(value: Any) -> Tensor:
 
 
 def from_bytes(tensor: Tensor) -> Any:
-    """Return the JSON value of a tensor of bytes."""
-    return json.loads(bytes(tensor.tolist()))
-
-
-def _checksum(tensors: dict[str, Tensor], text: str) -> int:
-    """Return a CRC over facts, names and bytes: safetensors itself notices only a wrong length."""
-    crc = zlib.crc32(text.encode())
-    for name in sorted(tensors):
-        crc = zlib.crc32(tensors[name].flatten().view(torch.uint8).numpy().tobytes(), zlib.crc32(name.encode(), crc))
-    return crc
+    """Return the JSON value of a tensor of bytes; raises NotationError."""
+    if tensor.dtype != torch.uint8 or tensor.ndim != 1:
+        raise NotationError(f"{tensor.dtype} of shape {list(tensor.shape)} is no text")
+    return read_json(tensor.numpy(force=True).tobytes())
 
 
 def to_device(tensors: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -11,7 +11,8 @@ from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
 from mnemon.experiments.reproduce.tables import cells_of, count, notes
 from mnemon.experiments.reproduce.verdict import Line
-from mnemon.results.record import RunRecord, write_text
+from mnemon.results.record import RunRecord
+from mnemon.whole_files import write_text
 
 
 def write(

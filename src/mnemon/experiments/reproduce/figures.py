@@ -20,7 +20,8 @@ from mnemon.results import figures, samples
 from mnemon.results.comparison import as_csv
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.published import Published
-from mnemon.results.record import RunRecord, write_text
+from mnemon.results.record import RunRecord
+from mnemon.whole_files import write_text
 
 SIDE, SMOKE_SIDE = 25, 7
 """Places along each side of a map."""

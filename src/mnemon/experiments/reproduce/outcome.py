@@ -15,7 +15,8 @@ from mnemon.experiments.reproduce.recipe import Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
 from mnemon.experiments.reproduce.tables import count, csv_of, shown
 from mnemon.experiments.run import Place
-from mnemon.results.record import make_folder, write_text
+from mnemon.results.record import make_folder
+from mnemon.whole_files import write_text
 
 TABLE, NUMBERS = "table.txt", "cells.csv"
 

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mnemon import toml
 from mnemon.errors import UsageError, choose
 from mnemon.experiments import cost
 from mnemon.experiments.preset import Preset, all_presets
 from mnemon.experiments.reproduce.architectures import Architectures
+from mnemon.notation import read_toml
 from mnemon.results.published import Published, read
 from mnemon.results.verdict import UNKNOWN, Background
+from mnemon.whole_files import read_text
 
 FOLDER = Path(__file__).parent.parent / "recipes"
 PAPER, SHORT, SMOKE = "paper", "short", "smoke"
@@ -227,7 +228,7 @@ def _backgrounds(folder: Path) -> dict[str, Background]:
 
 @functools.cache
 def _read(path: Path) -> dict[str, Any]:
-    return toml.loads(path.read_text(encoding="utf-8"))
+    return read_toml(read_text(path))
 
 
 def _cell(recipe: dict[str, Any], cell: dict[str, Any], x: float | None = None) -> Cell:

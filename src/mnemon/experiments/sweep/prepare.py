@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemon import toml
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import DEFAULT
 from mnemon.experiments.run import Place, begin, new_folder
 from mnemon.experiments.study import dated_folder
 from mnemon.experiments.sweep.space import Space, load_space
 from mnemon.experiments.sweep.storage import check_database, check_optuna, without_password
-from mnemon.results.record import write_text
+from mnemon.notation import write_toml
 from mnemon.results.sweep import SweepRecord, is_sweep
+from mnemon.whole_files import write_text
 
 SPACE = "space.toml"
 
@@ -82,6 +82,6 @@ def _begin(
         fixed=space.changes({}),
     )
     new_folder(folder)
-    write_text(folder / SPACE, toml.dumps(space.plain()))
+    write_text(folder / SPACE, write_toml(space.plain()))
     record.write(folder)
     return record

@@ -11,11 +11,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from mnemon import toml
 from mnemon.config import as_word, convert, find_setting, parse_override
 from mnemon.errors import UsageError, choose, suggest
 from mnemon.experiments.preset import Preset, load_preset
 from mnemon.experiments.run_config import RunConfig, resolve, setting_paths
+from mnemon.notation import NotationError, read_toml
+from mnemon.whole_files import read_text
 
 FOLDER = Path(__file__).parents[1] / "spaces"
 SECTIONS = ("method", "benchmark")
@@ -112,10 +113,10 @@ def load_space(name: str, overrides: list[str] | None = None) -> Space:
     """Return a space by its name, or from a TOML file by its path; `overrides` fix further settings."""
     path = Path(name) if name.endswith(".toml") else choose("space", name, all_spaces())
     try:
-        values = toml.loads(path.read_text(encoding="utf-8"))
+        values = read_toml(read_text(path))
     except FileNotFoundError as error:
         raise UsageError(f"There is no space file {path}.") from error
-    except (toml.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+    except (NotationError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The space file {path} cannot be read: {error}.") from error
     with _said_of(path):
         return _space(path, values, overrides or [])

@@ -13,8 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from mnemon.errors import UsageError, choose
+from mnemon.notation import read_json
 from mnemon.results.figures.style import HEAT, Chart, altair, rows, styled
-from mnemon.results.record import write_text
+from mnemon.whole_files import read_text, write_text
 
 FILE, FORMAT = "embedding-map.json", 1
 
@@ -54,7 +55,7 @@ class EmbeddingMap:
         if not path.exists():
             return None
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
+            facts = read_json(read_text(path))
             if facts.pop("format") > FORMAT:
                 raise UsageError(f"{path} was written by a newer mnemon; this one reads format {FORMAT}.")
             facts["embeddings"] = {task: tuple(place) for task, place in facts["embeddings"].items()}

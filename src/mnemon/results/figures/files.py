@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 from mnemon.errors import UsageError, choose
 from mnemon.results.figures.style import Chart
+from mnemon.whole_files import replacing
 
 ENDINGS = {".svg": "svg", ".png": "png", ".pdf": "pdf", ".json": "json"}
 DOTS_PER_INCH = 200
@@ -17,21 +16,17 @@ def save(chart: Chart, path: str | Path) -> Path:
     """Write a figure in the format that its ending says (.svg, .png, .pdf, or .json: its Vega-Lite source)."""
     path = Path(path)
     form = choose("ending", path.suffix, ENDINGS)
-    aside = path.with_name(f"{path.stem}.new{path.suffix}")
     options = {"ppi": DOTS_PER_INCH} if form == "png" else {}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if form == "json":
-            aside.write_text(chart.to_json(indent=1), encoding="utf-8")
-        else:
-            _check_packages()
-            chart.save(str(aside), format=form, engine="vl-convert", **options)
-        os.replace(aside, path)
+        with replacing(path) as aside:
+            if form == "json":
+                aside.write_text(chart.to_json(indent=1), encoding="utf-8")
+            else:
+                _check_packages()
+                chart.save(str(aside), format=form, engine="vl-convert", **options)
     except OSError as error:
         raise UsageError(f"Could not write {path}: {error}.") from error
-    finally:
-        with contextlib.suppress(OSError):
-            aside.unlink(missing_ok=True)
     return path
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from mnemon.errors import UsageError
+from mnemon.notation import read_json
 from mnemon.results.figures.style import (
     MOST_SERIES,
     Chart,
@@ -22,7 +23,7 @@ from mnemon.results.figures.style import (
     spread_out,
     styled,
 )
-from mnemon.results.record import write_text
+from mnemon.whole_files import read_text, write_text
 
 FILE = "predictions.json"
 MOST_POINTS = 50
@@ -55,7 +56,7 @@ def write_curves(folder: Path, curves: Sequence[Curve]) -> None:
 def read_curves(folder: Path) -> list[Curve]:
     """Return the predictions in a run folder; none, if none were kept."""
     try:
-        return [Curve(**facts) for facts in json.loads((folder / FILE).read_text(encoding="utf-8"))]
+        return [Curve(**facts) for facts in read_json(read_text(folder / FILE))]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError) as error:

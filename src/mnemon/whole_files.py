@@ -1,0 +1,121 @@
+"""Files that are there whole or not at all: written aside, then renamed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mnemon.errors import UsageError
+
+SUFFIX = ".new"
+"""Of the folder aside in which a file is written; its name begins with a dot and that of the file."""
+MOST_OF_NAME = 100
+"""Characters of the file's name that the folder's name repeats: file systems have limits."""
+SOON = 60.0
+"""Seconds after which a folder aside that nobody holds is taken for a leftover."""
+
+
+@contextmanager
+def replacing(path: Path, durable: bool = False) -> Iterator[Path]:
+    """Lend a path aside; what is written there replaces `path` when nothing has failed.
+
+    Raises OSError if it fails, and then `path` is as it was. Several processes may replace one path at once: one of
+    them is the last. The new file has the rights that the umask gives. `durable`: on the disk before it is renamed.
+    """
+    remove_leftovers(path.parent, path.name)
+    folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path.name), suffix=SUFFIX))
+    try:
+        with _held(folder):
+            aside = folder / path.name
+            aside.touch()
+            rights = stat.S_IMODE(aside.stat().st_mode)
+            yield aside
+            os.chmod(aside, rights)  # a library may have replaced the file by one with rights of its own
+            if durable:
+                with aside.open("rb+") as file:  # Windows syncs only what may be written
+                    os.fsync(file.fileno())
+            os.replace(aside, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    try:
+        with replacing(path) as aside:
+            aside.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Could not write {path}: {error.strerror or error}.") from error
+
+
+def remove_leftovers(folder: Path, name: str = "", at_once: bool = False) -> None:
+    """Remove what killed processes have left aside, of one file or of all.
+
+    `at_once`: the caller holds the folder, so nobody else is writing there.
+    """
+    for left in folder.glob(f"{_prefix(name)}*{SUFFIX}"):
+        try:
+            if at_once or (time.time() - left.stat().st_mtime > SOON and not _is_held(left)):
+                shutil.rmtree(left, ignore_errors=True)
+        except OSError:  # another process was quicker
+            continue
+
+
+def _prefix(name: str) -> str:
+    # No characters that mean something in a pattern: the name is looked for by one.
+    return f".{''.join('_' if c in '*?[]' else c for c in name[:MOST_OF_NAME])}." if name else "."
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a folder as long as this process lives, where the system has locks."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_held(folder: Path) -> bool:
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is no file with content, such as a folder or a pipe, which would hang; raises OSError."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError("it is a folder, not a file")
+    if not stat.S_ISREG(mode):
+        raise OSError("it is not a regular file")
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file; raises OSError or UnicodeDecodeError."""
+    check_regular(path)
+    return path.read_text(encoding="utf-8")
