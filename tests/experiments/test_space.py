@@ -65,7 +65,7 @@ def test_a_space_that_was_written_down_is_read_back_the_same(space, tmp_path):
         "beta = {low = 0, high = 1}\nmomentum = {low = 0.0, high = 0.5, step = 0.1}\nlr = {low = 1e-3, high = 1, log = true}\n"
         "label_smoothing = [0, 0.1]\nhypernet.hidden = [[], [4]]"
     )
-    (tmp_path / "again.toml").write_text(toml.dumps(found.plain()))
+    (tmp_path / "again.toml").write_text(write_toml(found.plain()))
     again = load_space(str(tmp_path / "again.toml"))
     assert again.ranges == found.ranges
     assert again.identity() == found.identity()
