@@ -7,6 +7,7 @@ import pytest
 
 from mnemon.errors import UsageError
 from mnemon.experiments.sweep.space import Criterion, Range, Sampler, all_spaces, load_space
+from mnemon.notation import write_toml
 
 
 @pytest.fixture
