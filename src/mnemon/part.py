@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -92,15 +93,22 @@ class Whole(Part):
         self._set_begun(n_begun)
         if learning:
             self._on_parts("start_learning")
+        optimizers = self._all_optimizers() if learning else {}
         own = self._lasting()
         given = {k: v for k, v in tensors.items() if k.startswith("learner/")}
-        if problem := _difference(own, given):
+        moments = {name: _moments_in(tensors, f"{name}/") for name in optimizers}
+        others = tensors.keys() - given.keys() - {key for found in moments.values() for key in found}
+        # Everything is compared before anything is copied: a fused optimizer would write beyond a small moment.
+        problem = (f"'{min(others)}' is not known" if others else "") or _difference(own, given)
+        for name, optimizer in optimizers.items():
+            problem = problem or _misfit(optimizer, moments[name], name)
+        if problem:
             raise CheckpointError(f"The checkpoint does not fit this learner: {problem}.")
         with torch.no_grad():
             for key, value in own.items():
                 value.copy_(given[key])
-        for name, optimizer in self._all_optimizers().items():
-            _restore_optimizer(optimizer, tensors, f"{name}/")
+        for name, optimizer in optimizers.items():
+            _restore_optimizer(optimizer, moments[name])
         self._on_parts("derive")
 
     def _on_parts(self, verb: str) -> None:
@@ -127,7 +135,8 @@ class Whole(Part):
         return {f"optimizer/{path}.{name}": o for path, part in parts for name, o in part.optimizers.items()}
 
 
-def _difference(own: dict[str, Tensor], given: dict[str, Tensor]) -> str:
+def _difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
+    """Say in what given tensors are not like the own ones, in name, shape or type."""
     if missing := sorted(own.keys() - given.keys()):
         return f"'{missing[0]}' is missing"
     if foreign := sorted(given.keys() - own.keys()):
@@ -135,13 +144,57 @@ def _difference(own: dict[str, Tensor], given: dict[str, Tensor]) -> str:
     for key, value in own.items():
         if value.shape != given[key].shape:
             return f"'{key}' has shape {list(given[key].shape)} instead of {list(value.shape)}"
+        if value.dtype != given[key].dtype:
+            return f"'{key}' is {_type(given[key])} instead of {_type(value)}"
     return ""
 
 
-def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], prefix: str) -> None:
-    state: dict[int, dict[str, Any]] = {}
+def _type(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+# The state of an optimizer: for each of its parameters, tensors by their names
+
+Moments = dict[str, tuple[int, str, Tensor]]
+"""Key in the file -> number of the parameter, name of the state, value."""
+
+
+def _moments_in(tensors: Mapping[str, Tensor], prefix: str) -> Moments:
+    found: Moments = {}
     for key, value in tensors.items():
         if key.startswith(prefix):
-            index, name = key[len(prefix) :].split("/")
-            state.setdefault(int(index), {})[name] = value.clone()
+            index, _, name = key.removeprefix(prefix).partition("/")
+            found[key] = (int(index) if index.isdecimal() and len(index) < 10 else -1, name, value)
+    return found
+
+
+def _misfit(optimizer: torch.optim.Optimizer, moments: Moments, where: str) -> str:
+    """Say in what a state is not one that this optimizer can have: for each parameter all of it, or nothing."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    begun = {i for i, _, _ in moments.values()}
+    if begun - set(range(len(parameters))):
+        return f"'{where}' has no parameter such as that of '{min(moments)}'"
+    names = _names_of_state(optimizer)
+    own: dict[str, Tensor] = {}
+    for i in sorted(begun):
+        for name, shared in names.items():
+            own[f"{where}/{i}/{name}"] = shared if shared is not None else parameters[i]
+    return _difference(own, {key: value for key, (_, _, value) in moments.items()})
+
+
+def _names_of_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor | None]:
+    """Return what an optimizer keeps of a parameter: None where it is like the parameter, else what it is like."""
+    probe = nn.Parameter(torch.zeros(2))
+    takes = inspect.signature(type(optimizer)).parameters
+    tried = type(optimizer)([probe], **{k: v for k, v in optimizer.defaults.items() if k in takes})
+    probe.grad = torch.zeros_like(probe)
+    tried.step()
+    state = {name: value for name, value in tried.state[probe].items() if isinstance(value, Tensor)}
+    return {name: None if value.shape == probe.shape else value for name, value in state.items()}
+
+
+def _restore_optimizer(optimizer: torch.optim.Optimizer, moments: Moments) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for index, name, value in moments.values():
+        state.setdefault(index, {})[name] = value.clone()
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

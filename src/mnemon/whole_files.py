@@ -60,11 +60,19 @@ def remove_leftovers(folder: Path, name: str = "", at_once: bool = False) -> Non
     `at_once`: the caller holds the folder, so nobody else is writing there.
     """
     for left in folder.glob(f"{_prefix(name)}*{SUFFIX}"):
-        try:
+        with suppress(OSError):  # another process was quicker
             if at_once or (time.time() - left.stat().st_mtime > SOON and not _is_held(left)):
                 shutil.rmtree(left, ignore_errors=True)
-        except OSError:  # another process was quicker
-            continue
+    for left in _of_earlier_versions(folder) if at_once else ():
+        with suppress(OSError):
+            left.unlink()
+
+
+def _of_earlier_versions(folder: Path) -> Iterator[Path]:
+    """Give the files that earlier versions, killed while they wrote, have left beside the others."""
+    for left in (*folder.glob(f"*{SUFFIX}"), *folder.glob(".tmp??????")):
+        if left.is_file() and not left.is_symlink():
+            yield left
 
 
 def _prefix(name: str) -> str:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import random
 import shlex
+import shutil
 import signal
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from command_line import contents, ended, forked, result_of, steps_of, wait_until, with_settings
 
+from mnemon import whole_files
 from mnemon.experiments import run
+from mnemon.results.record import RunRecord
 from mnemon.training.checkpoint import FILE, load
 
 STEPS = 80
 WORDS = with_settings(f"steps={STEPS}", "n_tasks=3", "target.hidden=[20]", "chunk=300", "checkpoint_seconds=0.01")
 AT_THE_START = -1
+EARLIER = Path(__file__).parents[1] / "earlier_versions"
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +107,41 @@ def test_a_run_out_of_disk_space_keeps_its_checkpoint_and_goes_on(mnemon, whole,
     assert process.exitcode == 2
     (line,) = output.read_text().splitlines()
     assert line.startswith(f"mnemon: Could not save the checkpoint in {folder}: ")
-    assert line.endswith("The last good one is kept; free some space and resume.")
+    assert line.endswith(
+        "The last good one is kept. Make room for it, or see that the folder can be written to, and resume."
+    )
     assert sorted(contents(folder)) == [FILE, "config.toml", "losses.jsonl", "record.json"]
     assert (load(folder)[1]["task_id"], load(folder)[1]["step"]) == (1, 0)
     assert mnemon("run", "--resume", folder).code == 0
     assert result_of(folder) == whole
+
+
+def test_a_disk_that_cannot_be_written_is_said_in_one_line(refused, stopped, monkeypatch):
+    def read_only(**_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    before = contents(stopped)
+    monkeypatch.setattr(whole_files.tempfile, "mkdtemp", read_only)
+    wanted = f"Could not write {stopped / 'config.toml'}: Read-only file system."
+    assert refused("run", "--resume", stopped, "--quiet") == wanted
+    assert contents(stopped) == before
+
+
+def test_what_a_kill_left_beside_a_checkpoint_goes_when_the_run_is_resumed(mnemon, stopped):
+    (stopped / f".{FILE}.k1l2m3.new").mkdir()
+    (stopped / f".{FILE}.k1l2m3.new" / FILE).write_bytes(bytes(1000))
+    (stopped / ".tmpAb12Cd").write_bytes(bytes(1000))
+    assert mnemon("run", "--resume", stopped, "--quiet").code == 0
+    assert not [path for path in stopped.iterdir() if path.name.startswith(".")]
+
+
+def test_a_run_that_an_earlier_version_stopped_ends_as_it_would_have(mnemon, tmp_path):
+    for name in ("stopped", "finished"):
+        shutil.copytree(EARLIER / name, tmp_path / name)
+    assert mnemon("run", "--resume", "stopped", "--quiet").code == 0
+    ended, wanted = (RunRecord.read(tmp_path / name) for name in ("stopped", "finished"))
+    assert ended.finished
+    # Another processor may round otherwise: the accuracies are of 70 to 90 test images.
+    assert [len(row) for row in ended.matrix] == [len(row) for row in wanted.matrix]
+    assert ended.matrix[0] == wanted.matrix[0]
+    assert ended.accuracy.final.value == pytest.approx(wanted.accuracy.final.value, abs=3)

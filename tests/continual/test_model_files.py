@@ -227,10 +227,10 @@ DAMAGES = {
     "other numbers": "{path} is damaged: its content is not what was saved.",
     "empty": "{path} is damaged: ",
     "newer": f"{{path}} has format {FORMAT + 1}; this version reads format {FORMAT}.",
-    "without tasks": "{path} is damaged: its header holds no model ('tasks').",
+    "without tasks": "{path} is damaged: its header holds no model (The setting 'header.tasks' is missing).",
     "strange settings": "{path} is damaged: its header holds no model (",
     "strange module": "{path} is damaged: its header holds no model (",
-    "other tensors": "The checkpoint does not fit this learner: 'learner/memory.hypernet.readout' is missing.",
+    "other tensors": "{path} is damaged: its header holds no model (the hypernetwork that it claims is larger than",
 }
 
 
@@ -258,6 +258,114 @@ def test_a_file_that_cannot_be_written_leaves_the_earlier_one(learned, tmp_path,
     monkeypatch.setattr(checkpoint, "save_file", full)
     learned.forget("monday")
     assert refused(lambda: learned.save(path)) == (
-        f"Could not save the model as {path}: [Errno 28] No space left on device. An earlier file is as it was."
+        f"Could not save the model as {path}: No space left on device. An earlier file is as it was."
     )
     assert path.read_bytes() == before
+
+
+# What a header claims is compared with what the file holds before anything of that size is made
+
+
+def crafted(file: Path, copy: Path, change) -> Path:
+    """A file whose header and tensors were changed by somebody who knows how to write the digest."""
+    tensors, facts = checkpoint.read(file, (FORMAT,))
+    change(tensors, facts)
+    checkpoint.write(copy, tensors, facts)
+    return copy
+
+
+def claims(path: str, value):
+    def change(tensors, facts):
+        *tables, last = path.split(".")
+        for key in tables:
+            facts = facts[int(key) if isinstance(facts, list) else key]
+        facts[last] = value
+
+    return change
+
+
+CLAIMS = {
+    "too many tasks": (
+        lambda tensors, facts: facts.update(tasks=facts["tasks"] * 200_000),
+        "it names 200000 tasks, and the file holds 1",
+    ),
+    "many inputs": (claims("n_inputs", 10**7), "densities of 10000000 inputs are not 0 numbers"),
+    "no inputs": (claims("n_inputs", 0), "densities of 0 inputs are not 0 numbers"),
+    "a wide hypernetwork": (
+        claims("settings.hypernet", {"hidden": [10**9, 10**9]}),
+        "the hypernetwork that it claims is larger than the 3317 numbers in the file",
+    ),
+    "a deep hypernetwork": (
+        claims("settings.hypernet", {"hidden": [1] * 100_000}),
+        "the hypernetwork that it claims is",
+    ),
+    "a large chunk": (claims("settings.hypernet", {"chunk": 10**15}), "the hypernetwork that it claims is"),
+    "large adapters": (
+        claims("settings.adapters", {"layers": "*", "rank": 10**12}),
+        "adapters of rank 1000000000000 are not 163 numbers",
+    ),
+    "words for numbers": (claims("n_learned", "two"), "header.n_learned must be a whole number, not 'two'"),
+    "fewer learned": (claims("n_learned", 0), "its tasks are not among 0 that were learned"),
+    "no name": (claims("tasks.0.name", 3), "task.name must be a word, not 3"),
+    "a name that means something": (claims("tasks.0.name", "unknown"), "A task's name must be some text"),
+    "classes twice": (claims("tasks.0.classes", [1, 1]), "task 'one' has no classes, or some twice"),
+    "no entropies": (claims("tasks.0.entropies", None), "task 'one' does not say how sure it is of classes"),
+    "three entropies": (
+        claims("tasks.0.entropies", [1.0, 2, 3]),
+        "task.entropies must be a list of 2 values, not of 3",
+    ),
+    "no inputs of a task": (claims("tasks.0.inputs", []), "task 'one' was learned from nothing"),
+    "a negative seed": (claims("settings.seed", -1), "seed must be a whole number of at least 0, not -1"),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_header_that_claims_what_the_file_does_not_hold_is_refused(claim, file, tmp_path):
+    change, reason = CLAIMS[claim]
+    path = crafted(file, tmp_path / "copy.mnemon", change)
+    assert refused(lambda: mnemon.load(path, Net())).startswith(
+        f"{path} is damaged: its header holds no model ({reason}"
+    )
+
+
+MISFITTING_TENSORS = {
+    "another type": (
+        lambda tensors, facts: tensors.update({READOUT: tensors[READOUT].view(torch.int32)}),
+        f"'{(READOUT := 'learner/memory.hypernet.readout')}' is int32 instead of float32",
+    ),
+    "another shape": (
+        lambda tensors, facts: tensors.update({READOUT: tensors[READOUT].T}),
+        f"'{READOUT}' has shape [5, 33] instead of [33, 5]",
+    ),
+    "one more": (lambda tensors, facts: tensors.update(more=torch.ones(1)), "'more' is not known"),
+}
+
+
+@pytest.mark.parametrize("kind", MISFITTING_TENSORS)
+def test_a_tensor_of_another_type_or_shape_is_not_cast(kind, file, tmp_path):
+    change, reason = MISFITTING_TENSORS[kind]
+    path = crafted(file, tmp_path / "copy.mnemon", change)
+    assert refused(lambda: mnemon.load(path, Net())) == f"The checkpoint does not fit this learner: {reason}."
+
+
+EARLIER = Path(__file__).parents[1] / "earlier_versions"
+
+
+@pytest.mark.parametrize("kind", ["everything", "densities", "adapters"])
+def test_a_model_of_an_earlier_version_answers_as_it_did(kind, tmp_path):
+    torch.manual_seed(1)
+    model = mnemon.load(EARLIER / f"{kind}.mnemon", Net())
+    inputs = clouds(0, n=8)[0]
+    for task, outputs in json.loads((EARLIER / f"{kind}.json").read_text()).items():
+        torch.testing.assert_close(model.predict(inputs, task=task).outputs, torch.tensor(outputs))
+    torch.manual_seed(1)
+    again = mnemon.load(model.save(tmp_path / "again"), Net())
+    assert_same(answers(again), answers(model))
+
+
+def test_a_model_of_an_earlier_version_with_other_types_is_refused(tmp_path):
+    content = (EARLIER / "everything.mnemon").read_bytes()
+    path = tmp_path / "copy.mnemon"
+    path.write_bytes(content.replace(b'"F32"', b'"I32"'))
+    torch.manual_seed(1)
+    assert "is int32 instead of float32" in refused(lambda: mnemon.load(path, Net()))

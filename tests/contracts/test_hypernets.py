@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from mnemon.errors import UsageError
-from mnemon.hypernet import HYPERNETS, HypernetConfig, build_hypernet
+from mnemon.hypernet import HYPERNETS, HypernetConfig, build_hypernet, least_count
 from mnemon.hypernet.base import AbstractHypernet, with_one
 from mnemon.hypernet.init import Init
 from mnemon.hypernet.target import Target
@@ -128,3 +128,11 @@ def test_a_width_of_0_is_named(form, target):
     message = "hypernet.hidden must hold widths of at least 1, not [5, 0]."
     with pytest.raises(UsageError, match=re.escape(message)):
         build_hypernet(small(form, hidden=(5, 0)), target)
+
+
+@pytest.mark.parametrize("hidden", [(), (5,), (5, 3)])
+def test_the_least_count_of_a_hypernetwork_is_what_it_has_or_a_little_less(form, target, hidden):
+    config = small(form, hidden=hidden)
+    least, count = least_count(config, target.size), build_hypernet(config, target).count()
+    assert least <= count
+    assert least == count or form == "structured"

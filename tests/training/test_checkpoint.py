@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from mnemon import whole_files
 from mnemon.errors import CheckpointError
 from mnemon.training import checkpoint
 
@@ -99,7 +101,10 @@ def test_a_header_that_is_no_json_is_refused(tmp_path, facts):
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     save_file({"weight": torch.ones(3)}, tmp_path / checkpoint.FILE, metadata={"mnemon": '{"format": 99}'})
-    assert refused(tmp_path) == f"{tmp_path / checkpoint.FILE} has format 99; this version reads format 3."
+    assert (
+        refused(tmp_path)
+        == f"{tmp_path / checkpoint.FILE} has format 99; this version reads format {checkpoint.FORMAT}."
+    )
 
 
 @pytest.mark.parametrize("broken", ["save_file", "replace", "fsync"])
@@ -107,12 +112,12 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(saved, monkeypatch, broken):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(checkpoint if broken == "save_file" else checkpoint.os, broken, full)
+    monkeypatch.setattr(checkpoint if broken == "save_file" else whole_files.os, broken, full)
     with pytest.raises(CheckpointError) as error:
         checkpoint.save(saved, {"a": torch.zeros(2)}, {"step": 4})
     assert str(error.value) == (
-        f"Could not save the checkpoint in {saved}: [Errno 28] No space left on device. "
-        "The last good one is kept; free some space and resume."
+        f"Could not save the checkpoint in {saved}: No space left on device. The last good one is kept. "
+        "Make room for it, or see that the folder can be written to, and resume."
     )
     monkeypatch.undo()
     tensors, facts = checkpoint.load(saved)
@@ -121,17 +126,79 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(saved, monkeypatch, broken):
     assert [path.name for path in saved.iterdir()] == [checkpoint.FILE]
 
 
+def test_no_earlier_checkpoint_is_promised_where_there_is_none(tmp_path):
+    with pytest.raises(CheckpointError) as error:
+        checkpoint.save(tmp_path / "gone", TENSORS, FACTS)
+    assert "The last good one" not in str(error.value)
+
+
 def test_the_file_is_synced_through_a_handle_that_may_write(tmp_path, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
     modes = []
-    monkeypatch.setattr(checkpoint.os, "fsync", lambda file: modes.append(fcntl.fcntl(file, fcntl.F_GETFL)))
+    monkeypatch.setattr(whole_files.os, "fsync", lambda file: modes.append(fcntl.fcntl(file, fcntl.F_GETFL)))
     checkpoint.save(tmp_path, TENSORS, FACTS)
     assert [mode & os.O_ACCMODE for mode in modes] == [os.O_RDWR]
 
 
-def test_half_a_file_left_by_a_killed_process_does_no_harm(saved):
-    aside = saved / f"{checkpoint.FILE}.new"
-    aside.write_bytes((saved / checkpoint.FILE).read_bytes()[:50])
-    assert same(checkpoint.load(saved)[0], TENSORS)
-    checkpoint.save(saved, TENSORS, FACTS)
-    assert not aside.exists()
+def test_colleagues_can_read_what_the_umask_lets_them_read(saved):
+    other = saved / "other"
+    other.touch()
+    assert (saved / checkpoint.FILE).stat().st_mode == other.stat().st_mode
+
+
+# The digest covers every byte
+
+
+@given(st.data())
+@settings(max_examples=80)
+def test_a_checkpoint_with_any_byte_changed_is_refused(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("flip")
+    checkpoint.save(folder, TENSORS, FACTS)
+    path = folder / checkpoint.FILE
+    content = bytearray(path.read_bytes())
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    assert refused(folder).startswith(f"{path} ")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'"dtype":"F64"', b'"dtype":"I64"'),
+        (b'"shape":[2,2]', b'"shape":[4,1]'),
+        (b'"shape":[0,3]', b'"shape":[3,0]'),
+        (b'"b/step"', b'"b/stop"'),
+        (b'\\"step\\": 3', b'\\"step\\": 4'),
+    ],
+)
+def test_a_header_that_says_something_else_of_the_same_bytes_is_refused(saved, before, after):
+    path = saved / checkpoint.FILE
+    content = path.read_bytes()
+    assert content.count(before) == 1
+    path.write_bytes(content.replace(before, after))
+    assert refused(saved) == f"{path} is damaged: its content is not what was saved."
+
+
+def test_the_digest_cannot_be_left_out(saved):
+    path = saved / checkpoint.FILE
+    path.write_bytes(path.read_bytes().replace(b'"digest"', b'"digett"'))
+    assert refused(saved) == f"{path} is damaged: its content is not what was saved."
+
+
+def test_the_digest_of_a_known_file_is_the_sha_256_of_its_bytes_with_zeros_in_its_place(saved):
+    content = (saved / checkpoint.FILE).read_bytes()
+    found = content[content.index(b'"digest":"') + 10 :][:64]
+    assert hashlib.sha256(content.replace(found, b"0" * 64)).hexdigest().encode() == found
+
+
+def test_facts_nested_too_deep_are_refused(tmp_path):
+    save_file({"a": torch.ones(1)}, tmp_path / checkpoint.FILE, metadata={"mnemon": "[" * 100_000})
+    assert refused(tmp_path) == f"{tmp_path / checkpoint.FILE} is damaged: JSON nested more than 40 deep."
+
+
+def test_a_pipe_and_a_folder_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / checkpoint.FILE)
+    assert refused(tmp_path) == f"{tmp_path / checkpoint.FILE} is damaged: it is not a regular file."
+    (tmp_path / "folder" / checkpoint.FILE).mkdir(parents=True)
+    wanted = f"{tmp_path / 'folder' / checkpoint.FILE} is damaged: it is a folder, not a file."
+    assert refused(tmp_path / "folder") == wanted

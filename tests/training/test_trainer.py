@@ -284,3 +284,78 @@ def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(UsageError) as error:
         TrainingConfig(**settings)
     assert str(error.value) == message
+
+
+# Checkpoints by somebody who knows how to write the digest
+
+
+def crafted(folder, change) -> None:
+    tensors, facts = checkpoint.load(folder)
+    change(tensors, facts)
+    checkpoint.write(folder / checkpoint.FILE, tensors, facts)
+
+
+MOMENT = "optimizer/memory.hypernet/0/exp_avg"
+MISFITS = {
+    "a short moment": (lambda t, f: t.update({MOMENT: torch.zeros(1)}), "has shape [1] instead of ["),
+    "a moment of another type": (
+        lambda t, f: t.update({MOMENT: t[MOMENT].double()}),
+        "is float64 instead of float32",
+    ),
+    "no moment": (lambda t, f: t.pop(MOMENT), f"'{MOMENT}' is missing"),
+    "a strange moment": (lambda t, f: t.update({f"{MOMENT}_more": t[MOMENT]}), f"'{MOMENT}_more' is not known"),
+    "a moment of no parameter": (
+        lambda t, f: t.update({MOMENT.replace("/0/", "/99/"): t[MOMENT]}),
+        "'optimizer/memory.hypernet' has no parameter such as that of",
+    ),
+    "a moment of no number": (
+        lambda t, f: t.update({MOMENT.replace("/0/", "/-1/"): t[MOMENT]}),
+        "'optimizer/memory.hypernet' has no parameter such as that of",
+    ),
+    "an unknown optimizer": (lambda t, f: t.update({"optimizer/x/0/exp_avg": torch.ones(1)}), "is not known"),
+}
+
+
+@pytest.fixture
+def halfway(make_trainer, tmp_path):
+    with pytest.raises(Stopped):
+        make_trainer(folder=tmp_path, should_stop=stop_after(STEPS + 3)).run()
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", MISFITS)
+def test_moments_that_do_not_fit_their_parameters_are_refused(make_trainer, halfway, kind):
+    change, reason = MISFITS[kind]
+    crafted(halfway, change)
+    with pytest.raises(CheckpointError, match=r"^The checkpoint does not fit this learner: ") as error:
+        make_trainer(folder=halfway).resume()
+    assert reason in str(error.value)
+
+
+CLAIMS = {
+    "a billion tasks": {"n_begun": 10**9},
+    "a task that there is not": {"task_id": 7},
+    "a step that there is not": {"step": STEPS + 1},
+    "a negative step": {"step": -1},
+    "a word": {"task_id": "one"},
+    "rows of another length": {"matrix": [[1.0]]},
+    "rows for tasks to come": {"inferred": [[1.0] * 3] * 3},
+    "no times": {"seconds": {}},
+    "strange times": {"seconds": {"train": "long", "test": 0.0}},
+    "strange settings": {"identity": "none"},
+}
+
+
+@pytest.mark.parametrize("kind", CLAIMS)
+def test_progress_that_no_run_can_have_made_is_refused(make_trainer, halfway, kind):
+    crafted(halfway, lambda tensors, facts: facts.update(CLAIMS[kind]))
+    with pytest.raises(CheckpointError, match=r"^The checkpoint in .* is damaged: "):
+        make_trainer(folder=halfway).resume()
+
+
+@pytest.mark.parametrize("losses", ['{"a": 1}', "[1]", '[{"task": 0}]', '[{"task": 0, "step": "x"}]', "[" * 9999, ""])
+def test_loss_curves_that_are_none_are_refused(make_trainer, halfway, losses):
+    text = torch.tensor(list(losses.encode()), dtype=torch.uint8)
+    crafted(halfway, lambda tensors, facts: tensors.update(losses=text))
+    with pytest.raises(CheckpointError, match=r"^The checkpoint in .* is damaged: "):
+        make_trainer(folder=halfway).resume()

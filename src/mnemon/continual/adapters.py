@@ -61,14 +61,14 @@ class AdaptedLinear(nn.Module):
 
 def adapt(module: nn.Module, lora: LoRA) -> list[str]:
     """Put adapters into a module, in place; return the names of their parameters."""
-    # A layer that is used in two places has two names, and one adapter.
-    every = {name: layer for name, layer in module.named_modules(remove_duplicate=False) if type(layer) in LINEAR}
-    found = {name: layer for name, layer in every.items() if fnmatch.fnmatchcase(name, lora.layers)}
+    every = _linear_layers(module)
+    found = {name: layer for name, layer in every.items() if _is_meant(name, lora)}
     if not found:
         there = f"it has: {', '.join(list(every)[:8])}{', …' if len(every) > 8 else ''}" if every else "it has none"
         raise UsageError(f"No linear layer of {type(module).__name__} is called like '{lora.layers}'; {there}.")
     if "" in found:
         raise UsageError("An adapter needs a module around its linear layer: wrap it in nn.Sequential.")
+    # A layer that is used in two places has two names, and one adapter.
     adapted = {id(layer): AdaptedLinear(layer, lora.rank) for layer in found.values()}
     for name, layer in every.items():
         if id(layer) in adapted:
@@ -76,6 +76,22 @@ def adapt(module: nn.Module, lora: LoRA) -> list[str]:
             setattr(module.get_submodule(parent), last, adapted[id(layer)])
     ours = {id(parameter) for layer in adapted.values() for parameter in (layer.lora_down, layer.lora_up)}
     return [name for name, parameter in module.named_parameters() if id(parameter) in ours]
+
+
+def added_by(module: nn.Module, lora: LoRA) -> int:
+    """Return how many numbers the adapters of a module have, without making them."""
+    layers = {id(layer): layer for name, layer in _linear_layers(module).items() if _is_meant(name, lora)}
+    return lora.rank * sum(layer.in_features + layer.out_features for layer in layers.values())
+
+
+def _linear_layers(module: nn.Module) -> dict[str, nn.Linear]:
+    """Return the linear layers by their names; one that is used in two places has two names."""
+    every = module.named_modules(remove_duplicate=False)
+    return {name: layer for name, layer in every if isinstance(layer, nn.Linear) and type(layer) in LINEAR}
+
+
+def _is_meant(name: str, lora: LoRA) -> bool:
+    return fnmatch.fnmatchcase(name, lora.layers)
 
 
 @torch.no_grad()

@@ -17,6 +17,8 @@ DENSITY = DensityConfig(
     encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0, sample=Sample.ROWS, sample_size=HELD_AT_ONCE
 )
 """The model of a task's inputs, but for its size and how firmly it is held."""
+NUMBERS_PER_INPUT = DENSITY.encoder[0] + DENSITY.decoder[-1]
+"""Weights of a density for each number of an input, at least."""
 
 
 def densities_for(n_inputs: int, compression: float | None, beta: float, lr: float) -> LikelihoodInference:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.config import build
-from mnemon.continual.adapters import LoRA
-from mnemon.continual.kinds import Goal, Kind
+from mnemon.continual.adapters import added_by
+from mnemon.continual.densities import NUMBERS_PER_INPUT
+from mnemon.continual.kinds import Kind
 from mnemon.continual.model import ContinualModel
-from mnemon.continual.modules import check, form_of
+from mnemon.continual.modules import Form, check, form_of
 from mnemon.continual.remembered import Remembered
-from mnemon.continual.state import State
-from mnemon.errors import CheckpointError
-from mnemon.hypernet import HypernetConfig
+from mnemon.continual.sizes import hypernet_for
+from mnemon.continual.state import Settings, State
+from mnemon.errors import CheckpointError, UsageError
+from mnemon.hypernet import least_count
 from mnemon.seeding import own_random_numbers
 from mnemon.training import checkpoint
 
@@ -46,7 +48,7 @@ def save(model: ContinualModel, path: str | Path) -> Path:
         checkpoint.write(path, state.learner.tensors(), facts)
     except OSError as error:
         raise CheckpointError(
-            f"Could not save the model as {path}: {error}. An earlier file is as it was."
+            f"Could not save the model as {path}: {error.strerror or error}. An earlier file is as it was."
         ) from error
     return path
 
@@ -66,19 +68,69 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
     check(module)
     tensors, facts = checkpoint.read(path, (FORMAT, *EARLIER))
     try:
-        _check_form(module, facts["module"], path)
-        model = ContinualModel(module, **_settings(facts["settings"]))
-        state = model.state
-        _check_weights(state, facts, path)
-        if facts["n_inputs"] is not None:
-            state.make_densities_for(facts["n_inputs"])
-        with own_random_numbers(0):
-            state.learner.restore(checkpoint.to_device(tensors, state.device), len(facts["tasks"]), learning=False)
-        state.tasks = [_task(entry) for entry in facts["tasks"]]
-        state.n_learned = int(facts["n_learned"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged: its header holds no model ({error}).") from error
+        return _model(path, tensors, build(_Facts, facts, "header"), module)
+    except CheckpointError:
+        raise
+    except (UsageError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: its header holds no model ({str(error).rstrip('.')}).") from error
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What the header says of a model."""
+
+    format: int
+    settings: Settings
+    tasks: list[dict[str, Any]]
+    n_learned: int
+    n_inputs: int | None
+    module: dict[str, tuple[tuple[int, ...], str]]
+    """Shape and type of each tensor of the module."""
+    generated: tuple[str, ...]
+    frozen: dict[str, int]
+    """A checksum of each tensor that is used as it came."""
+
+
+def _model(path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Module) -> ContinualModel:
+    _check_form(module, facts.module, path)
+    _check_sizes(facts, tensors, module)
+    settings = {f.name: getattr(facts.settings, f.name) for f in fields(Settings)}
+    model = ContinualModel(module, **settings)
+    state = model.state
+    _check_weights(state, facts, path)
+    if facts.n_inputs is not None:
+        state.make_densities_for(facts.n_inputs)
+    with own_random_numbers(0):
+        state.learner.restore(checkpoint.to_device(tensors, state.device), len(facts.tasks), learning=False)
+    for entry in facts.tasks:
+        task = _task(entry)
+        state.check_new(task.name)
+        state.tasks.append(task)
+    if not all(0 <= task.serial < facts.n_learned for task in state.tasks):
+        raise ValueError(f"its tasks are not among {facts.n_learned} that were learned.")
+    state.n_learned = facts.n_learned
     return model
+
+
+def _check_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -> None:
+    """Compare the sizes that the header claims with what the file holds, before anything of that size is made."""
+    n_tasks = sum(name.startswith("learner/memory.embeddings.") for name in tensors)
+    if len(facts.tasks) != n_tasks:
+        raise ValueError(f"it names {len(facts.tasks)} tasks, and the file holds {n_tasks}.")
+    settings, held = facts.settings, _numbers(tensors, "learner/memory.own")
+    if settings.adapters is not None and added_by(module, settings.adapters) != held:
+        raise ValueError(f"adapters of rank {settings.adapters.rank} are not {held} numbers.")
+    hypernet = settings.hypernet or hypernet_for(max(held, 1), settings.compression)
+    n_numbers = _numbers(tensors, "learner/memory.hypernet.")
+    if len(hypernet.hidden) > len(tensors) or least_count(hypernet, held) > n_numbers:
+        raise ValueError(f"the hypernetwork that it claims is larger than the {n_numbers} numbers in the file.")
+    n_inputs, n_numbers = facts.n_inputs, _numbers(tensors, "learner/densities.memory.own")
+    if n_inputs is not None and not 0 < n_inputs * NUMBERS_PER_INPUT <= n_numbers:
+        raise ValueError(f"densities of {n_inputs} inputs are not {n_numbers} numbers.")
+
+
+def _numbers(tensors: dict[str, Tensor], prefix: str) -> int:
+    return sum(tensor.numel() for name, tensor in tensors.items() if name.startswith(prefix))
 
 
 def _file(path: str | Path) -> Path:
@@ -93,27 +145,23 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else getattr(value, "value", value)
 
 
-def _settings(facts: dict[str, Any]) -> dict[str, Any]:
-    facts = dict(facts)
-    if facts["adapters"] is not None:
-        facts["adapters"] = LoRA(**facts["adapters"])
-    if facts["hypernet"] is not None:
-        facts["hypernet"] = build(HypernetConfig, facts["hypernet"], "hypernet")
-    return facts
-
-
 def _task_facts(task: Remembered) -> dict[str, Any]:
     facts = _plain({k: v for k, v in vars(task).items() if k != "goal"})
     return {**facts, "kind": task.goal.kind.value, "classes": list(task.goal.classes)}
 
 
 def _task(facts: dict[str, Any]) -> Remembered:
-    facts = dict(facts)
-    goal = Goal(Kind(facts.pop("kind")), tuple(facts.pop("classes")))
-    inputs = tuple((tuple(shape), dtype) for shape, dtype in facts.pop("inputs"))
-    entropies, losses = facts.pop("entropies"), tuple(facts.pop("losses"))
-    sure = None if entropies is None else tuple(entropies)
-    return Remembered(**facts, goal=goal, inputs=inputs, entropies=sure, losses=losses)
+    goal = {name: facts[name] for name in ("kind", "classes") if name in facts}
+    rest = {name: value for name, value in facts.items() if name not in goal}
+    task: Remembered = build(Remembered, {**rest, "goal": goal}, "task")
+    kind, classes = task.goal.kind, task.goal.classes
+    if not task.inputs or task.n_examples < 0 or task.steps < 0:
+        raise ValueError(f"task '{task.name}' was learned from nothing.")
+    if (kind is Kind.CLASSES) != (len(classes) > 1) or list(classes) != sorted({*classes}):
+        raise ValueError(f"task '{task.name}' has no classes, or some twice.")
+    if (kind is Kind.CLASSES) != (task.entropies is not None):
+        raise ValueError(f"task '{task.name}' does not say how sure it is of classes.")
+    return task
 
 
 def _frozen(state: State) -> dict[str, int]:
@@ -128,32 +176,32 @@ def _sum(tensor: Tensor) -> int:
     return zlib.crc32(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
 
 
-def _check_form(module: nn.Module, given: dict[str, Any], path: Path) -> None:
+def _check_form(module: nn.Module, given: Form, path: Path) -> None:
     """Refuse a module of another form, and name the first tensor that differs."""
-    own = _plain(form_of(module))
+    own = form_of(module)
     for name in [*given, *own]:
         if own.get(name) != given.get(name):
             has, had = (_say(form.get(name)) for form in (own, given))
             raise CheckpointError(f"{path} is of another module: '{name}' is {had} there and {has} in this module.")
 
 
-def _check_weights(state: State, facts: dict[str, Any], path: Path) -> None:
+def _check_weights(state: State, facts: _Facts, path: Path) -> None:
     """Refuse a module of which something else is frozen, or the frozen part has other values."""
-    own, given = [slot.name for slot in state.learner.memory.target.slots], facts["generated"]
+    own, given = [slot.name for slot in state.learner.memory.target.slots], facts.generated
     for name in [*given, *own]:
         if (name in own) != (name in given):
             had, has = ("free", "frozen") if name in given else ("frozen", "free")
             raise CheckpointError(
                 f"{path} was made with '{name}' {had}, and it is {has} in this module: set requires_grad as before."
             )
-    for name, before in zip(own, given, strict=True):
+    for name, before in zip(own, given, strict=False):  # one name may be there twice
         if name != before:
             raise CheckpointError(
                 f"{path} is of a module with its parameters in another order: '{before}' is there where '{name}' is "
                 "in this module."
             )
     now = _frozen(state)
-    for name, checksum in facts["frozen"].items():
+    for name, checksum in facts.frozen.items():
         if now.get(name) != checksum:
             raise CheckpointError(
                 f"{path} was made with other values of '{name}', which are used as they come: load the same "
@@ -161,5 +209,5 @@ def _check_weights(state: State, facts: dict[str, Any], path: Path) -> None:
             )
 
 
-def _say(form: list[Any] | None) -> str:
-    return "missing" if form is None else f"{form[0]} ({form[1]})"
+def _say(form: tuple[tuple[int, ...], str] | None) -> str:
+    return "missing" if form is None else f"{list(form[0])} ({form[1]})"

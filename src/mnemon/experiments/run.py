@@ -32,6 +32,7 @@ from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Progress, Trainer, Watcher, idle_mechanisms, task_alarms
+from mnemon.whole_files import remove_leftovers
 
 
 def check_device_name(name: str) -> None:
@@ -152,6 +153,8 @@ def execute(
     given = watcher or Watcher()
     with alone_in(folder) if crew.leads else nullcontext(), _out_of_memory_in_words():
         torch.set_num_threads(place.threads)
+        if crew.leads:
+            remove_leftovers(folder, at_once=True)
         record, recorder, trainer = crew.together(
             lambda: _prepare(config, seed, folder, place, given, should_stop, crew)
         )

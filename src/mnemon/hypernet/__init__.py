@@ -76,3 +76,13 @@ def build_hypernet(config: HypernetConfig, target: Target) -> AbstractHypernet:
     hypernet = HYPERNETS[config.form](config, target)
     initialise(hypernet, target, config.init)
     return hypernet
+
+
+def least_count(config: HypernetConfig, size: int) -> int:
+    """Return how many parameters a hypernetwork of `size` weights has at least, without building it."""
+    chunk = {"full": size, "chunked": config.chunk}.get(config.form, 1)
+    extra = 0 if config.form == "full" else config.chunk_embedding_size
+    widths = [config.embedding_size + extra, *config.hidden]
+    features = sum((a + 1) * b for a, b in itertools.pairwise(widths))
+    n_rows = -(-size // config.chunk) if extra else 0
+    return features + n_rows * extra + (widths[-1] + 1) * chunk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Kind, TaskStream
-from mnemon.config import differences
+from mnemon.config import build, convert, differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners.base import AbstractLearner
 from mnemon.optimizer import scale_rates
@@ -281,17 +281,44 @@ class Trainer:
             raise CheckpointError(
                 f"The checkpoint in {self.folder} is not of a run: its header lacks what a run needs."
             )
-        losses = checkpoint.from_bytes(tensors.pop(LOSSES))
         if facts["seed"] != self.seed:
             raise CheckpointError(f"The checkpoint in {self.folder} is of seed {facts['seed']}, not {self.seed}.")
-        if different := differences(facts["identity"], self.identity):
+        losses = tensors.pop(LOSSES)
+        try:
+            different = differences(convert(dict[str, Any], facts["identity"], "identity"), self.identity)
+            progress = self._read_progress(facts, checkpoint.from_bytes(losses))
+        except (UsageError, ValueError) as error:
+            raise CheckpointError(f"The checkpoint in {self.folder} is damaged: {error}") from error
+        if different:
             raise CheckpointError(
                 f"The checkpoint in {self.folder} was written with other settings: {', '.join(different[:3])} "
                 "(then and now)."
             )
-        self.learner.restore(checkpoint.to_device(tensors, self.learner.device), facts["n_begun"], facts["step"] > 0)
-        fields: dict[str, Any] = {name: facts[name] for name in Progress.__dataclass_fields__ if name not in BESIDE}
-        self.progress = Progress(losses=losses, steps=self.progress.steps, **fields)
+        begun, learning = progress.task_id + (progress.step > 0), progress.step > 0
+        self.learner.restore(checkpoint.to_device(tensors, self.learner.device), begun, learning)
+        self.progress = progress
+
+    def _read_progress(self, facts: Mapping[str, Any], losses: Any) -> Progress:
+        """Return the progress that a checkpoint claims, if it is one that this run can have made."""
+        known = {name: facts[name] for name in Progress.__dataclass_fields__ if name not in BESIDE}
+        progress: Progress = build(Progress, known, "checkpoint")
+        convert(list[dict[str, float]], losses, "checkpoint.losses")
+        progress.losses, progress.steps = losses, self.progress.steps
+        n_tasks = len(self.stream)
+        steps = progress.steps[progress.task_id] if 0 <= progress.task_id < n_tasks else 0
+        rows = [*progress.matrix, *progress.inferred, *([progress.untrained] if progress.untrained else [])]
+        if (
+            not 0 <= progress.task_id <= n_tasks
+            or not 0 <= progress.step <= steps
+            or facts["n_begun"] != progress.task_id + (progress.step > 0)
+            or len(progress.matrix) != progress.task_id
+            or len(progress.inferred) != progress.task_id
+            or any(len(row) != n_tasks for row in rows)
+            or not {"train", "test"} <= progress.seconds.keys()
+            or not all({"task", "step"} <= line.keys() for line in losses)
+        ):
+            raise ValueError(f"it is at no moment of a run of {n_tasks} tasks.")
+        return progress
 
 
 def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
