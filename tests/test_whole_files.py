@@ -76,28 +76,30 @@ def _die_within(path: Path) -> None:
         os._exit(9)
 
 
-def _aged(folder: Path) -> list[Path]:
-    left = [path for path in folder.iterdir() if path.name.endswith(whole_files.SUFFIX)]
-    for path in left:
-        os.utime(path, (time.time() - 1000,) * 2)
-    return left
-
-
 def test_what_a_killed_process_left_is_removed_by_the_next_one_that_writes_there(tmp_path):
     path = tmp_path / "file[1].txt"
     process = multiprocessing.get_context("spawn").Process(target=_die_within, args=(path,))
     process.start()
     process.join()
-    assert len(_aged(tmp_path)) == 1
+    assert len(list(tmp_path.iterdir())) == 1
     write_text(path, "text")
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_locks_only_what_is_old_is_taken_for_a_leftover(tmp_path, monkeypatch):
+    monkeypatch.setattr(whole_files, "fcntl", None)
+    new, old = (tmp_path / f".file.{name}{whole_files.SUFFIX}" for name in ("new", "old"))
+    for folder in (new, old):
+        folder.mkdir()
+    os.utime(old, (time.time() - 2 * whole_files.LONG_AGO,) * 2)
+    write_text(tmp_path / "file", "text")
+    assert sorted(tmp_path.iterdir()) == [new, tmp_path / "file"]
 
 
 def test_what_another_process_is_writing_is_not_taken_for_a_leftover(tmp_path):
     path = tmp_path / "file"
     with replacing(path) as aside:
         aside.write_text("mine")
-        _aged(tmp_path)
         remove_leftovers(tmp_path, path.name)
         assert aside.exists()
     assert path.read_text() == "mine"

@@ -13,12 +13,17 @@ from pathlib import Path
 
 from mnemon.errors import UsageError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 SUFFIX = ".new"
 """Of the folder aside in which a file is written; its name begins with a dot and that of the file."""
 MOST_OF_NAME = 100
 """Characters of the file's name that the folder's name repeats: file systems have limits."""
-SOON = 60.0
-"""Seconds after which a folder aside that nobody holds is taken for a leftover."""
+LONG_AGO = 3600.0
+"""Seconds after which a folder aside is taken for a leftover where there are no locks to tell."""
 
 
 @contextmanager
@@ -29,20 +34,21 @@ def replacing(path: Path, durable: bool = False) -> Iterator[Path]:
     them is the last. The new file has the rights that the umask gives. `durable`: on the disk before it is renamed.
     """
     remove_leftovers(path.parent, path.name)
-    folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path.name), suffix=SUFFIX))
+    folder, handle = _folder_aside(path)
     try:
-        with _held(folder):
-            aside = folder / path.name
-            aside.touch()
-            rights = stat.S_IMODE(aside.stat().st_mode)
-            yield aside
-            os.chmod(aside, rights)  # a library may have replaced the file by one with rights of its own
-            if durable:
-                with aside.open("rb+") as file:  # Windows syncs only what may be written
-                    os.fsync(file.fileno())
-            os.replace(aside, path)
+        aside = folder / path.name
+        aside.touch()
+        rights = stat.S_IMODE(aside.stat().st_mode)
+        yield aside
+        os.chmod(aside, rights)  # a library may have replaced the file by one with rights of its own
+        if durable:
+            with aside.open("rb+") as file:  # Windows syncs only what may be written
+                os.fsync(file.fileno())
+        os.replace(aside, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -61,8 +67,10 @@ def remove_leftovers(folder: Path, name: str = "", at_once: bool = False) -> Non
     """
     for left in folder.glob(f"{_prefix(name)}*{SUFFIX}"):
         with suppress(OSError):  # another process was quicker
-            if at_once or (time.time() - left.stat().st_mtime > SOON and not _is_held(left)):
+            if at_once:
                 shutil.rmtree(left, ignore_errors=True)
+            else:
+                _remove_abandoned(left)
     for left in _of_earlier_versions(folder) if at_once else ():
         with suppress(OSError):
             left.unlink()
@@ -80,38 +88,53 @@ def _prefix(name: str) -> str:
     return f".{''.join('_' if c in '*?[]' else c for c in name[:MOST_OF_NAME])}." if name else "."
 
 
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold a folder as long as this process lives, where the system has locks."""
-    try:
-        import fcntl
+def _folder_aside(path: Path) -> tuple[Path, int | None]:
+    """Make a folder aside, locked as long as this process lives; return it and the handle of the lock.
 
-        handle = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        yield
-        return
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
+    Until it is locked another process may take it for a leftover and remove it; then another one is made.
+    """
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path.name), suffix=SUFFIX))
+        handle = None
+        try:
+            handle = _locked(folder, wait=True)
+        except FileNotFoundError:
+            continue
+        except OSError:  # a file system without locks
+            return folder, None
+        if handle is None or folder.exists():
+            return folder, handle
         os.close(handle)
 
 
-def _is_held(folder: Path) -> bool:
+def _locked(folder: Path, wait: bool) -> int | None:
+    """Lock a folder and return the handle that holds the lock; None where the system has no locks."""
+    if fcntl is None:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        import fcntl
-
-        handle = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
-        return True
-    finally:
         os.close(handle)
-    return False
+        raise
+    return handle
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove a folder aside if nobody is writing in it any more; without locks, if it is old."""
+    handle = None
+    try:
+        handle = _locked(folder, wait=False)
+    except BlockingIOError:
+        return
+    except OSError:  # a file system without locks
+        pass
+    try:
+        if handle is not None or time.time() - folder.stat().st_mtime > LONG_AGO:
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def check_regular(path: Path) -> None:
