@@ -121,3 +121,10 @@ def test_folders_and_pipes_are_not_read(tmp_path):
         read_text(tmp_path / "pipe")
     with pytest.raises(OSError, match="it is a folder, not a file"):
         check_regular(tmp_path)
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe: it is not a regular file"):
+        write_text(tmp_path / "pipe", "text")
+    assert (tmp_path / "pipe").is_fifo()

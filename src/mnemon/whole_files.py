@@ -33,6 +33,8 @@ def replacing(path: Path, durable: bool = False) -> Iterator[Path]:
     Raises OSError if it fails, and then `path` is as it was. Several processes may replace one path at once: one of
     them is the last. The new file has the rights that the umask gives. `durable`: on the disk before it is renamed.
     """
+    if path.exists():
+        check_regular(path)  # a device such as /dev/null would be replaced by a file
     remove_leftovers(path.parent, path.name)
     folder, handle = _folder_aside(path)
     try:
