@@ -7,13 +7,14 @@ STAMP := $(VENV)/.installed
 # One thread per process: torch's threads would fight over the cores with the processes of a study or of pytest.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help install run test test-browser lint format bench clean
+.PHONY: help install run test test-browser lint format bench fuzz clean
 
 help:
 	@echo "make run     learn five tasks with the embedded digits; compare with a network that forgets"
 	@echo "make test    lint, types and the quick test suite"
 	@echo "make test-browser  a report in a real browser (chromium)"
 	@echo "make bench   measure speed and memory, as ratios taken side by side"
+	@echo "make fuzz    attack it: damaged files and records, odd command lines and calls, kills"
 	@echo "make lint    ruff and mypy alone;  make format  lets ruff rewrite"
 	@echo "make install the environment in $(VENV)"
 
@@ -50,6 +51,10 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.latency
+
+# 100,000 damaged files, 10,000 damaged records, odd command lines and calls, kills and interrupts: about half an hour.
+fuzz: $(STAMP)
+	$(BIN)/python -m benchmarks.fuzz
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

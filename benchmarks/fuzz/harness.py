@@ -62,12 +62,14 @@ def attack(
     return report
 
 
-def attack_here(name: str, prepare: Prepare, case: Case, numbers: Sequence[int], folder: Path) -> Report:
+def attack_here(
+    name: str, prepare: Prepare, case: Case, numbers: Sequence[int], folder: Path, seconds: float = SECONDS
+) -> Report:
     """Do some cases in this process, without limits of memory: for the test suite."""
     report, started = Report(name), time.monotonic()
     prepared = prepare(folder)
     for number in numbers:
-        ending, fault = _tried(prepared, case, number, SECONDS)
+        ending, fault = _tried(prepared, case, number, seconds)
         report.endings[ending] += 1
         report.faults += [(number, fault)] if fault else []
     report.seconds = time.monotonic() - started
