@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,13 +101,11 @@ def score(state: State, data: Data, place: int, goal: Goal, name: str) -> float:
 def inferred(state: State, inputs: Inputs) -> Prediction:
     """Return for each input the answer of the task that it is taken for."""
     _check_classes_only(state)
-    each = [told(state, inputs, place) for place in range(len(state.tasks))]
-    best, sure = _recognised(state, inputs, each)
-    names = [state.names[i] if known else UNKNOWN for i, known in zip(best.tolist(), sure.tolist(), strict=True)]
-    place = (best.to(state.device), torch.arange(len(best), device=state.device))
-    label = torch.stack([answer.label for answer in each])[place]
-    confidence = torch.stack([answer.confidence for answer in each])[place]
-    return Prediction(names, label, confidence, None)
+    by_density = state.learner.densities is not None
+    best = _most_likely(state, inputs) if by_density else _surest(state, inputs)
+    known, names = best.known.tolist(), state.names
+    tasks = [names[place] if known[i] else UNKNOWN for i, place in enumerate(best.place.tolist())]
+    return Prediction(tasks, best.label, best.confidence, None)
 
 
 def inferred_score(state: State, data: Data, place: int) -> float:
@@ -139,16 +136,51 @@ def _check_classes_only(state: State) -> None:
         raise UsageError(f"Only tasks of classes can be inferred; say which task it is (such as '{others[0]}').")
 
 
-def _recognised(state: State, inputs: Inputs, each: Sequence[Prediction]) -> tuple[Tensor, Tensor]:
-    """Return the task that each input is taken for, and whether it is likely to be of any."""
-    if state.learner.densities is not None:
-        state.check_densities(inputs)
-        scores = state.learner.likelihoods(inputs)
-        return scores.argmax(1), state.learner.densities.known(scores)
-    # Some networks are surer of everything than others: each is measured by how sure it usually is.
-    usual = torch.tensor([task.entropies for task in state.tasks], dtype=torch.float64)
-    above, best = (torch.stack([_log_entropy(answer.outputs) for answer in each]) - usual[:, :1]).min(0)
-    return best, above <= (usual[:, 1] - usual[:, 0])[best]
+class _Best:
+    """The best answer to each input so far: tasks are asked one by one, and only the best answers are kept."""
+
+    label: Tensor
+    confidence: Tensor
+
+    def __init__(self, n: int, device: torch.device):
+        self.place = torch.full((n,), -1, device=device)
+        self.known = torch.zeros(n, dtype=torch.bool, device=device)
+
+    def take(self, place: int, answer: Prediction, where: Tensor, known: Tensor) -> None:
+        """Take over the answers of a task to some inputs."""
+        if bool((self.place < 0).all()):
+            self.label, self.confidence = answer.label.clone(), answer.confidence.clone()
+        self.place[where] = place
+        self.known[where] = known[where]
+        self.label[where], self.confidence[where] = answer.label[where], answer.confidence[where]
+
+
+def _surest(state: State, inputs: Inputs) -> _Best:
+    """Ask all tasks, and take the answer of the one that is surest, beside how sure it usually is."""
+    best = _Best(len(inputs[0]), state.device)
+    least = torch.full((len(inputs[0]),), math.inf, dtype=torch.float64)
+    for place, task in enumerate(state.tasks):
+        assert task.entropies is not None
+        usual, seldom = task.entropies
+        answer = told(state, inputs, place)
+        above = _log_entropy(answer.outputs) - usual
+        where = above < least
+        least[where] = above[where]
+        known = above <= seldom - usual
+        best.take(place, answer, where.to(state.device), known.to(state.device))
+    return best
+
+
+def _most_likely(state: State, inputs: Inputs) -> _Best:
+    """Ask for each input the task under whose density it is most likely."""
+    assert state.learner.densities is not None
+    state.check_densities(inputs)
+    scores = state.learner.likelihoods(inputs)
+    chosen, known = scores.argmax(1), state.learner.densities.known(scores)
+    best = _Best(len(chosen), state.device)
+    for place in chosen.unique().tolist():
+        best.take(place, told(state, inputs, place), chosen == place, known)
+    return best
 
 
 def _log_entropy(outputs: Tensor | None) -> Tensor:

@@ -15,21 +15,21 @@ class AtHand:
     """The weights of tasks' networks, kept until what generates them moves."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, Tensor] = {}
-        self._stamp: tuple[object, ...] = ()
+        self._kept: dict[int, tuple[object, Tensor]] = {}
+        """The weights of each task, with the stamp of what they came from."""
 
     @torch.no_grad()
     def get(self, task_id: int, moved: Iterable[Tensor], generate: Callable[[], Tensor]) -> Tensor:
         """Return a task's weights, generated anew if one of the tensors that they come from has moved."""
         stamp = tuple((id(p), p._version, p.device, p.dtype) for p in moved)
-        if stamp != self._stamp:
-            self._stamp, self._kept = stamp, {}
-        if task_id not in self._kept:
+        before, weights = self._kept.get(task_id, (stamp, None))
+        if stamp != before:  # what has moved is mostly shared by all tasks
+            self._kept, weights = {}, None
+        if weights is None:
             weights = generate()
-            if (len(self._kept) + 1) * weights.nbytes > ROOM:
-                return weights
-            self._kept[task_id] = weights
-        return self._kept[task_id]
+            if (len(self._kept) + 1) * weights.nbytes <= ROOM:
+                self._kept[task_id] = stamp, weights
+        return weights
 
     def drop(self) -> None:
         """Forget them, after a change that no tensor shows: fused optimizers do not count up its version."""

@@ -119,8 +119,9 @@ class Protected(Part):
 
     def remembered(self, task_id: int) -> Tensor:
         """Return what is generated for a task, kept at hand until something moves: for many questions in a row."""
-        moved = [*self.hypernet.parameters(), *self.embeddings]
-        return self._at_hand.get(task_id, moved, lambda: self.hypernet.padded(self.embeddings[task_id]))
+        embedding = self.embeddings[task_id]
+        moved = (*self.hypernet.parameters(), embedding)  # not all embeddings: there may be thousands
+        return self._at_hand.get(task_id, moved, lambda: self.hypernet.padded(embedding))
 
     def run(
         self,
