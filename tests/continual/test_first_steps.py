@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import re
 
 import numpy as np
 import pytest
@@ -142,9 +143,23 @@ def test_a_model_shows_its_tasks_and_sizes(learned):
     first, second, monday, tuesday = repr(learned).splitlines()
     assert first == "ContinualModel of Net with 163 weights, all of them generated"
     shared = learned.state.learner.memory.hypernet.count()
-    assert second == f"  hypernetwork {shared:,} parameters (compression {shared / 163:.3f}), 66 numbers per task"
-    assert monday.startswith("  monday: classes, 120 examples, score ")
-    assert tuesday.endswith(" %")
+    # The weights that every task starts from, two tasks, and an embedding, a factor and batch norm for each.
+    kept = shared + 163 + 2 * 66
+    assert (
+        second == f"  memory {kept / 163:.1f} × the module: {kept:,} numbers (hypernetwork {shared:,}, 66 per task)"
+    )
+    assert monday.startswith("  monday: classes, 120 examples, accuracy ")
+    assert tuesday.endswith(" % on training data")
+
+
+def test_a_model_says_of_what_its_scores_are():
+    model = make()
+    inputs, _ = clouds(0)
+    model.learn((inputs, inputs[:, :3].clone()), "numbers", validation=(inputs, inputs[:, :3]), steps=1, quiet=True)
+    model.learn((inputs, inputs[:, :3] > 0.5), "labels", steps=1, quiet=True)
+    *_, numbers, labels = repr(model).splitlines()
+    assert re.fullmatch(r"  numbers: numbers, 120 examples, mean squared error [\d.]+ on validation data", numbers)
+    assert re.fullmatch(r"  labels: labels, 120 examples, right labels [\d.]+ % on training data", labels)
 
 
 def test_a_model_shows_what_its_densities_cost():
@@ -152,7 +167,7 @@ def test_a_model_shows_what_its_densities_cost():
     assert "densities" not in repr(model)
     model.learn(clouds(0), task="one", steps=1, quiet=True)
     densities = model.state.learner.densities
-    assert f"  densities {densities.count():,} parameters, 34 numbers per task\n" in repr(model)
+    assert f", densities {densities.count():,}, 100 per task)\n" in repr(model)
 
 
 class Terminal(io.StringIO):

@@ -307,7 +307,7 @@ CLAIMS = {
     "words for numbers": (claims("n_learned", "two"), "header.n_learned must be a whole number, not 'two'"),
     "fewer learned": (claims("n_learned", 0), "its tasks are not among 0 that were learned"),
     "no name": (claims("tasks.0.name", 3), "task.name must be a word, not 3"),
-    "a name that means something": (claims("tasks.0.name", "unknown"), "A task's name must be some text"),
+    "a name that means something": (claims("tasks.0.name", "unknown"), "two tasks are called 'unknown', or"),
     "classes twice": (claims("tasks.0.classes", [1, 1]), "task 'one' has no classes, or some twice"),
     "no entropies": (claims("tasks.0.entropies", None), "task 'one' does not say how sure it is of classes"),
     "three entropies": (

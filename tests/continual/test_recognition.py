@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+import weakref
+from dataclasses import replace
+
 import pytest
 import torch
 from clouds import STEPS, Net, answers, clouds, make, pictures, refused
 from torch import nn
 
 import mnemon
+from mnemon.continual import answering
+from mnemon.continual.answering import told
 
 
 def test_one_task_calls_one_in_twenty_of_its_training_inputs_unknown():
@@ -161,3 +167,38 @@ def test_only_tasks_of_classes_are_inferred():
     assert refused(lambda: model.predict(inputs)) == (
         "Only tasks of classes can be inferred; say which task it is (such as 'numbers')."
     )
+
+
+def _seconds_of(model, n_tasks: int) -> float:
+    """CPU seconds to answer without being told, of a model of as many tasks."""
+    state = model.state
+    state.learner.arrange([0] * n_tasks)
+    state.tasks = [replace(state.tasks[0], name=f"task {i}") for i in range(n_tasks)]
+    inputs, _ = clouds(0, n=50)
+    model.predict(inputs)
+    started = time.process_time()
+    model.predict(inputs)
+    return time.process_time() - started
+
+
+def test_inferring_takes_time_in_proportion_to_the_number_of_tasks():
+    model = make()
+    model.learn(clouds(0), task="one", steps=1, quiet=True)
+    few, many = _seconds_of(model, 100), _seconds_of(model, 1000)
+    assert many < 25 * few  # ten times as many; by the square it would be a hundred times
+
+
+def test_only_the_best_answers_are_kept_while_tasks_are_asked(monkeypatch):
+    model = make()
+    model.learn(clouds(0), task="one", steps=1, quiet=True)
+    kept: list[weakref.ref] = []
+
+    def watched(*arguments):
+        answer = told(*arguments)
+        kept.append(weakref.ref(answer.outputs))
+        assert sum(reference() is not None for reference in kept) <= 2
+        return answer
+
+    monkeypatch.setattr(answering, "told", watched)
+    _seconds_of(model, 20)
+    assert len(kept) == 40

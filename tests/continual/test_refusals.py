@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 from clouds import Net, answers, assert_same, clouds, make, refused
 from torch import nn
+from torch.utils.data import DataLoader
 
 import mnemon
 
@@ -46,6 +49,31 @@ MESSAGES = {
     "training, got input size torch.Size([1, 16])": lambda m: m.learn((X, Y), task="x", batch_size=1),
     "The module cannot take these inputs ((7,) float32; it was learned with (4,) float32): mat1 and mat2 shapes "
     "cannot be multiplied (3x7 and 4x16)": lambda m: m.predict(torch.rand(3, 7), "monday"),
+    "The inputs do not fit task 'monday': an example is () float32 here, and it was learned with (4,) float32. One "
+    "example needs a batch around it: x[None].": lambda m: m.predict(X[0], "monday"),
+    "The inputs do not fit task 'monday': an example is (2, 2) float32 here, and it was learned with (4,) float32.": (
+        lambda m: m.predict(X.view(-1, 2, 2), "monday")
+    ),
+    "inputs are masked: fill what is masked (.filled(0)), or leave those examples out.": lambda m: m.predict(
+        np.ma.masked_array(X.numpy(), X.numpy() > 0.5), "monday"
+    ),
+    "data: targets are masked: fill what is masked (.filled(0)), or leave those examples out.": lambda m: m.learn(
+        (X, np.ma.masked_array(Y.numpy(), Y.numpy() > 0)), "x"
+    ),
+    "inputs hold no values: they are on the device 'meta'.": lambda m: m.predict(X.to("meta"), "monday"),
+    "data: its examples cannot be put together: stack expects each tensor to be equal size, but got [4] at entry 0 "
+    "and [3] at entry 1.": lambda m: m.learn(DataLoader([(X[0], 0), (X[0, :3], 1)], batch_size=2), "x"),
+    "A class is a whole number below 2**63; there is a larger one.": lambda m: m.learn(
+        (X, Y.numpy().astype(np.uint64) + np.uint64(2**63)), "x"
+    ),
+    # Names, devices and files
+    "A task's name must be printable text of at most 200 characters, not 'a\\x1b[31m'.": lambda m: m.learn(
+        (X, Y), "a\x1b[31m"
+    ),
+    "The model cannot move to 'meta': nothing is kept there.": lambda m: m.to("meta"),
+    "The model cannot move to '': Device string must not be empty.": lambda m: m.to(""),
+    "A model's file needs a name; '.' is none.": lambda m: m.save(""),
+    "A model's file is named by a path, not by NoneType.": lambda m: m.save(None),
     # Targets
     "Task 'x' has 5 classes, but the module has 3 outputs (or loss='numbers' is meant).": lambda m: m.learn(
         (X, torch.arange(120) % 5), task="x"
@@ -71,6 +99,10 @@ MESSAGES = {
     "Give epochs or steps, not both.": lambda m: m.learn((X, Y), task="x", epochs=1, steps=1),
     "steps must be a whole number of at least 1, not 0.": lambda m: m.learn((X, Y), task="x", steps=0),
     "batch_size must be a whole number of at least 1, not 2.5.": lambda m: m.learn((X, Y), task="x", batch_size=2.5),
+    "batch_size must be a whole number of at least 1, not None.": lambda m: m.learn((X, Y), "x", batch_size=None),
+    "steps must be a whole number of at least 1, not True.": lambda m: m.learn((X, Y), "x", steps=True),
+    f"steps must be below 2**62, not {10**30}.": lambda m: m.learn((X, Y), "x", steps=10**30),
+    "epochs must be below 2**62, not inf.": lambda m: m.learn((X, Y), "x", epochs=float("inf")),
     "epochs must be a number above 0, not nan.": lambda m: m.relearn((X, Y + 4), task="monday", epochs=NAN),
     "Unknown loss 'clases'. Did you mean 'classes'? Choose one of: auto, classes, labels, numbers.": lambda m: (
         m.learn((X, Y), task="x", loss="clases")
@@ -243,3 +275,47 @@ def test_examples_that_are_blank_at_first_do_not_make_a_module_suspect():
     inputs = torch.cat([torch.zeros(2, 4), X])
     model.learn((inputs, torch.cat([Y[:2], Y])), task="one", steps=1, quiet=True)
     assert model.tasks == ["one"]
+
+
+def test_paths_that_no_file_can_have_are_refused(learned, tmp_path):
+    path = tmp_path / ("a" * 300)
+    assert refused(lambda: learned.save(path)) == (
+        f"Could not save the model as {path}.mnemon: File name too long. An earlier file is as it was."
+    )
+    assert refused(lambda: mnemon.load(path, Net())) == f"There is no file {path}.mnemon."
+    with pytest.raises(mnemon.UsageError, match="it is a folder, not a file"):
+        learned.save((tmp_path / "folder.mnemon").mkdir() or tmp_path / "folder")
+
+
+def test_without_a_task_too_an_example_needs_its_batch(learned):
+    assert refused(lambda: learned.predict(X[0])).endswith("One example needs a batch around it: x[None].")
+
+
+class Detached(Net):
+    def forward(self, x):
+        return super().forward(x).detach()
+
+
+def test_a_module_without_a_gradient_is_refused():
+    model = mnemon.ContinualModel(Detached())
+    assert refused(lambda: model.learn((X, Y), "one", steps=1)) == (
+        "The module's outputs have no gradient: it may detach them, or compute without one."
+    )
+    assert model.tasks == []
+
+
+def test_a_scripted_module_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted = torch.jit.script(nn.Linear(4, 2))
+    assert refused(lambda: mnemon.ContinualModel(scripted)) == (
+        "A scripted module cannot take weights from outside: give the module that it was made from."
+    )
+
+
+def test_quantized_inputs_are_refused(learned):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch means to give them up
+        inputs = torch.quantize_per_tensor(X, 0.1, 0, torch.quint8)
+    wanted = "inputs must be plain numbers, not quantized: call .dequantize()."
+    assert refused(lambda: learned.predict(inputs, "monday")) == wanted

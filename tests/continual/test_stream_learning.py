@@ -160,7 +160,7 @@ EMPTY = {
     "steps must be a whole number of at least 1, not 0.": lambda m: m.learn_stream(batches("a"), steps=0),
     "recent must be a whole number of at least 1, not 1.5.": lambda m: m.learn_stream(batches("a"), recent=1.5),
     "patience must be a whole number of at least 1, not -1.": lambda m: m.learn_stream(batches("a"), patience=-1),
-    "The name of new tasks must be some text, not ''.": lambda m: m.learn_stream(batches("a"), name=""),
+    "A task's name must be some text other than 'unknown', not ''.": lambda m: m.learn_stream(batches("a"), name=""),
     "There is no class: all targets are -100, which does not count.": lambda m: m.learn_stream([(X, Y * 0 - 100)]),
     "The module cannot take the inputs of batch 0 ((3,) float32): mat1 and mat2 shapes cannot be multiplied (2x3 and "
     "4x16)": lambda m: m.learn_stream([(X[:, :3], Y)]),

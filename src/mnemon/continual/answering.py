@@ -12,7 +12,7 @@ from torch import Tensor
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
 from mnemon.continual.modules import said
-from mnemon.continual.remembered import UNKNOWN, in_words, signature
+from mnemon.continual.remembered import UNKNOWN, Remembered, in_words, signature
 from mnemon.continual.state import State
 from mnemon.errors import UsageError
 from mnemon.inference.entropy import entropy
@@ -63,6 +63,8 @@ def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None
 
 def outputs_of(state: State, inputs: Inputs, place: int) -> Tensor:
     """Return what a task's network says of inputs."""
+    if place < len(state.tasks):
+        _check_dimensions(inputs, state.tasks[place])
     try:
         with own_random_numbers(0):
             return state.learner.outputs(inputs, place)
@@ -72,6 +74,19 @@ def outputs_of(state: State, inputs: Inputs, place: int) -> Tensor:
             f"The module cannot take these inputs ({in_words(signature(inputs))}; it was learned with "
             f"{in_words(learned)}): {said(error)}"
         ) from error
+
+
+def _check_dimensions(inputs: Inputs, task: Remembered) -> None:
+    """Refuse inputs with other numbers of dimensions than the task was learned with; their lengths may vary."""
+    given, learned = signature(inputs), task.inputs
+    if [len(shape) for shape, _ in given] == [len(shape) for shape, _ in learned]:
+        return
+    single = [len(shape) + 1 for shape, _ in given] == [len(shape) for shape, _ in learned]
+    remedy = " One example needs a batch around it: x[None]." if single else ""
+    raise UsageError(
+        f"The inputs do not fit task '{task.name}': an example is {in_words(given)} here, and it was learned with "
+        f"{in_words(learned)}.{remedy}"
+    )
 
 
 def told(state: State, inputs: Inputs, place: int) -> Prediction:

@@ -134,10 +134,18 @@ def _batches(dataset: Any, what: str) -> Iterable[Any]:
     return DataLoader(dataset, batch_size=1000, collate_fn=collate)
 
 
+def _read(batches: Iterable[Any], what: str) -> Iterable[Any]:
+    """Give the batches of a loader; examples that it cannot put together are the user's to mend."""
+    try:
+        yield from batches
+    except (RuntimeError, TypeError) as error:  # of the loader's collate function
+        raise UsageError(f"{what}: its examples cannot be put together: {_reason(error)}.") from error
+
+
 def _joined(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple[list[Tensor], Tensor]:
     """Join batches (inputs …, targets), of which some kinds name the task as well."""
     columns: list[list[Tensor]] = []
-    for batch in batches:
+    for batch in _read(batches, what):
         parts = list(batch) if isinstance(batch, (tuple, list)) else [batch]
         parts = parts[:-1] if with_task and len(parts) > 2 else parts
         if parts and isinstance(parts[0], (tuple, list)):  # ((first, second), targets)
@@ -160,6 +168,8 @@ def _joined(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple
 
 
 def _tensor(values: Any, what: str) -> Tensor:
+    if np.ma.is_masked(values):
+        raise UsageError(f"{what} are masked: fill what is masked (.filled(0)), or leave those examples out.")
     if _is_array(values) and not isinstance(values, Tensor):
         values = np.asarray(values)
         if values.dtype.kind not in "biuf":
@@ -170,8 +180,7 @@ def _tensor(values: Any, what: str) -> Tensor:
         tensor = torch.as_tensor(values).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         raise UsageError(f"{what} must be tensors or arrays of numbers: {_reason(error)}.") from error
-    if tensor.layout != torch.strided:
-        raise UsageError(f"{what} must be dense, not {str(tensor.layout).removeprefix('torch.')}.")
+    _check_dense(tensor, what)
     if tensor.is_complex():
         raise UsageError(f"{what} must be real numbers, not {str(tensor.dtype).removeprefix('torch.')}.")
     if tensor.ndim == 0:
@@ -182,6 +191,18 @@ def _tensor(values: Any, what: str) -> Tensor:
     return tensor
 
 
+def _check_dense(tensor: Tensor, what: str) -> None:
+    """Refuse tensors that are no whole block of plain numbers."""
+    if tensor.is_nested:
+        raise UsageError(f"{what} must be of one shape, not nested: pad them.")
+    if tensor.layout != torch.strided:
+        raise UsageError(f"{what} must be dense, not {str(tensor.layout).removeprefix('torch.')}.")
+    if tensor.is_meta:
+        raise UsageError(f"{what} hold no values: they are on the device 'meta'.")
+    if tensor.is_quantized:
+        raise UsageError(f"{what} must be plain numbers, not quantized: call .dequantize().")
+
+
 def _reason(error: Exception) -> str:
     """Return the first line of an error, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
@@ -190,7 +211,10 @@ def _reason(error: Exception) -> str:
 def _target_tensor(targets: Tensor) -> Tensor:
     if targets.is_floating_point() or targets.dtype == torch.bool:
         return targets
-    return targets.long()
+    found = targets.long()
+    if targets.dtype == torch.uint64 and bool((found < 0).any()):
+        raise UsageError("A class is a whole number below 2**63; there is a larger one.")
+    return found
 
 
 def _as_floats(part: Tensor, floats: torch.dtype | None) -> Tensor:

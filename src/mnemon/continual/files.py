@@ -16,7 +16,7 @@ from mnemon.continual.densities import NUMBERS_PER_INPUT
 from mnemon.continual.kinds import Kind
 from mnemon.continual.model import ContinualModel
 from mnemon.continual.modules import Form, check, form_of
-from mnemon.continual.remembered import Remembered
+from mnemon.continual.remembered import UNKNOWN, Remembered
 from mnemon.continual.sizes import hypernet_for
 from mnemon.continual.state import Settings, State
 from mnemon.errors import CheckpointError, UsageError
@@ -59,7 +59,7 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
     Weights that are generated come from the file; those that were never generated have to be the same.
     """
     path = _file(path)
-    if not path.exists():
+    if not _is_there(path):
         raise CheckpointError(f"There is no file {path}.")
     if module is None:
         raise CheckpointError(
@@ -104,7 +104,8 @@ def _model(path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Mod
         state.learner.restore(checkpoint.to_device(tensors, state.device), len(facts.tasks), learning=False)
     for entry in facts.tasks:
         task = _task(entry)
-        state.check_new(task.name)
+        if task.name in (*state.names, UNKNOWN, ""):
+            raise ValueError(f"two tasks are called '{task.name}', or one is called so that cannot be.")
         state.tasks.append(task)
     if not all(0 <= task.serial < facts.n_learned for task in state.tasks):
         raise ValueError(f"its tasks are not among {facts.n_learned} that were learned.")
@@ -134,8 +135,21 @@ def _numbers(tensors: dict[str, Tensor], prefix: str) -> int:
 
 
 def _file(path: str | Path) -> Path:
-    path = Path(path)
+    """Return the path of a model's file; without an ending, with our own."""
+    try:
+        path = Path(path)
+    except TypeError:
+        raise UsageError(f"A model's file is named by a path, not by {type(path).__name__}.") from None
+    if path.name in ("", "..") or "\0" in str(path):
+        raise UsageError(f"A model's file needs a name; '{path}' is none.")
     return path if path.suffix else path.with_name(path.name + SUFFIX)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, say
+        return False
 
 
 def _plain(value: Any) -> Any:

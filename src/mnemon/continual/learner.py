@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mnemon.continual.data import Inputs
 from mnemon.continual.kinds import Goal
+from mnemon.errors import UsageError
 from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Whole, parts_of
@@ -51,6 +52,8 @@ class ModuleLearner(Whole):
         newest = self.n_tasks - 1
         seen = inputs[0].clone() if self.densities is not None else None  # some modules work in place
         loss = goal.loss(self.memory.run(newest, *inputs, training=True), targets)
+        if not loss.requires_grad:
+            raise UsageError("The module's outputs have no gradient: it may detach them, or compute without one.")
         terms = {"task_loss": loss.detach(), **self.memory.descend(loss)}
         if self.densities is not None and seen is not None:
             no_class = torch.zeros(len(seen), dtype=torch.long, device=self.device)

@@ -86,9 +86,11 @@ def finish(
     data, goal, place = found.data, found.goal, len(state.tasks)
     state.seed(serial, steps + 1)
     state.learner.end_task(data.to(state.device, state.learner.floats))
+    scored_on = "training data" if tested is None else "validation data"
     reached = score(state, data if tested is None else tested, place, goal, task)
     sure, form = usual_entropies(state, data, place, goal), signature(data.inputs)
-    state.tasks.append(Remembered(task, goal, form, n_examples, steps, reached, sure, serial, tuple(losses)))
+    known = Remembered(task, goal, form, n_examples, steps, reached, sure, serial, tuple(losses), scored_on)
+    state.tasks.append(known)
     state.n_learned += 1
     return state.tasks[-1]
 
@@ -161,16 +163,30 @@ class Plan:
     quiet: bool
 
 
+MOST = 2**62
+"""Counts stay below it: whatever is computed with them fits into 63 bits."""
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is no number of steps, examples or batches."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
+        raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    if int(value) >= MOST:
+        raise UsageError(f"{name} must be below 2**62, not {value!r}.")
+
+
 def plan_for(n: int, options: Options) -> Plan:
     """Return how long to learn from n examples; some hundred steps at least if nothing is wanted."""
     epochs, steps = options.epochs, options.steps
     if epochs is not None and steps is not None:
         raise UsageError("Give epochs or steps, not both.")
-    for name, value in (("steps", steps), ("batch_size", options.batch_size)):
-        if value is not None and (not isinstance(value, numbers.Integral) or value < 1):
-            raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}.")
-    if epochs is not None and (not isinstance(epochs, numbers.Real) or not 0 < epochs < math.inf):
+    if steps is not None:
+        check_count("steps", steps)
+    check_count("batch_size", options.batch_size)
+    if epochs is not None and (isinstance(epochs, bool) or not isinstance(epochs, numbers.Real) or not epochs > 0):
         raise UsageError(f"epochs must be a number above 0, not {epochs!r}.")
+    if epochs is not None and not epochs < MOST:
+        raise UsageError(f"epochs must be below 2**62, not {epochs!r}.")
     batch_size = min(int(options.batch_size), n)
     if steps is None:
         per_epoch = n / batch_size

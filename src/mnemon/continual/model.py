@@ -15,9 +15,10 @@ from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.answering import Prediction, evaluated, inferred, told
 from mnemon.continual.data import collect_inputs
 from mnemon.continual.kinds import Loss
-from mnemon.continual.modules import copied
+from mnemon.continual.modules import copied, said
 from mnemon.continual.remembered import Remembered
 from mnemon.continual.state import Settings, State
+from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
 
 if TYPE_CHECKING:
@@ -166,7 +167,14 @@ class ContinualModel:
 
     def to(self, device: str | torch.device) -> ContinualModel:
         """Move the model to a device."""
-        self.state.learner.to(device)
+        try:
+            there = torch.device(device)
+            if there.type == "meta":
+                raise RuntimeError("nothing is kept there")
+            torch.empty(1, device=there)  # before anything is moved
+        except (RuntimeError, TypeError, ValueError, AssertionError) as error:
+            raise UsageError(f"The model cannot move to {device!r}: {said(error)}.") from error
+        self.state.learner.to(there)
         return self
 
     def about(self, task: str) -> Remembered:
@@ -212,20 +220,16 @@ class ContinualModel:
         return mnemon.export(self, task, path, example)
 
     def __repr__(self) -> str:
-        memory, densities = self.state.learner.memory, self.state.learner.densities
+        learner, memory = self.state.learner, self.state.learner.memory
         whole = sum(p.numel() for p in memory.target.module.parameters())
-        size, shared = memory.target.size, memory.hypernet.count()
+        size, densities, name = memory.target.size, learner.densities, type(memory.target.module).__name__
         part = "all" if size == whole else f"{size:,}"
-        name, per_task = type(memory.target.module).__name__, memory.numel_per_task
+        kept = sum(tensor.numel() for tensor in learner.tensors().values())
+        per_task = memory.numel_per_task + (densities.numel_per_task if densities is not None else 0)
+        parts = [f"hypernetwork {memory.hypernet.count():,}"]
+        parts += [f"densities {densities.count():,}"] if densities is not None else []
         lines = [
             f"ContinualModel of {name} with {whole:,} weights, {part} of them generated",
-            f"  hypernetwork {shared:,} parameters (compression {shared / size:.3f}), {per_task:,} numbers per task",
+            f"  memory {kept / whole:.1f} × the module: {kept:,} numbers ({', '.join(parts)}, {per_task:,} per task)",
         ]
-        if densities is not None:
-            lines.append(
-                f"  densities {densities.count():,} parameters, {densities.numel_per_task:,} numbers per task"
-            )
-        for t in self.state.tasks:
-            unit = " %" if t.goal.kind.higher_is_better else ""
-            lines.append(f"  {t.name}: {t.goal.kind.value}, {t.n_examples:,} examples, score {t.score:.4g}{unit}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {task}" for task in self.state.tasks)])

@@ -37,6 +37,8 @@ def check(module: Any) -> None:
     lazy = (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)
     if any(isinstance(tensor, lazy) for tensor in (*module.parameters(), *module.buffers())):
         raise UsageError("The module has lazy parameters: run it once on an example before.")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UsageError("A scripted module cannot take weights from outside: give the module that it was made from.")
     if any(parameter.is_meta for parameter in module.parameters()):
         raise UsageError("The module has no values yet (it is on the device 'meta'): load its weights before.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mnemon.continual.data import Inputs
-from mnemon.continual.kinds import Goal
+from mnemon.continual.kinds import Goal, Kind
 
 Signature = tuple[tuple[tuple[int, ...], str], ...]
 """Shape (without the number of examples) and type of some tensors."""
@@ -32,6 +32,16 @@ class Remembered:
     """Tasks learned before it, forgotten ones too: its random numbers follow from it."""
     losses: tuple[float, ...] = ()
     """Losses on the last batches of a stream, by which the task is known again when it comes back."""
+    scored_on: str = ""
+    """training data or validation data; models of earlier versions do not say."""
+
+    def __str__(self) -> str:
+        """Say what was learned, and how well."""
+        names = {Kind.CLASSES: "accuracy", Kind.LABELS: "right labels", Kind.NUMBERS: "mean squared error"}
+        unit = " %" if self.goal.kind.higher_is_better else ""
+        where = f" on {self.scored_on}" if self.scored_on else ""
+        what = f"{names.get(self.goal.kind, 'loss')} {self.score:.4g}{unit}{where}"
+        return f"{self.name}: {self.goal.kind.value}, {self.n_examples:,} examples, {what}"
 
 
 def signature(inputs: Inputs) -> Signature:

@@ -25,6 +25,9 @@ from mnemon.optimizer import OptimizerConfig
 from mnemon.regularizers.protection import NewEmbedding, Protection, Sample
 from mnemon.seeding import derive, own_random_numbers, seed_all
 
+LONGEST_NAME = 200
+"""Characters of a task's name."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -123,8 +126,7 @@ class State:
 
     def check_new(self, name: str) -> None:
         """Refuse a name that no task can have, or that one has already."""
-        if not isinstance(name, str) or not name.strip() or name == UNKNOWN:
-            raise UsageError(f"A task's name must be some text other than '{UNKNOWN}', not {name!r}.")
+        check_name(name)
         if name in self.names:
             raise UsageError(f"There is a task '{name}' already: take another name, relearn it, or forget it first.")
 
@@ -182,11 +184,19 @@ class State:
                 raise
 
 
+def check_name(name: Any) -> None:
+    """Refuse a name that no task can have."""
+    if not isinstance(name, str) or not name.strip() or name == UNKNOWN:
+        raise UsageError(f"A task's name must be some text other than '{UNKNOWN}', not {name!r}.")
+    if not name.isprintable() or len(name) > LONGEST_NAME:
+        raise UsageError(f"A task's name must be printable text of at most {LONGEST_NAME} characters, not {name!r}.")
+
+
 def _number(name: str, value: Any, above: bool = False) -> float:
     """Return a setting as a plain number of at least 0, or above it."""
     try:
         found = math.nan if isinstance(value, (str, bytes)) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         found = math.nan
     if not 0 <= found < math.inf or (above and not found):
         raise UsageError(f"{name} must be a finite number {'above' if above else 'of at least'} 0, not {value!r}.")
@@ -200,4 +210,6 @@ def _seed(seed: Any) -> int:
         found = -1
     if found < 0:
         raise UsageError(f"seed must be a whole number of at least 0, not {seed!r}.")
+    if found >= 2**63:
+        raise UsageError(f"seed must be below 2**63, not {seed!r}.")
     return found

@@ -8,7 +8,6 @@ of an earlier task does as well as it used to, the stream has come back to that 
 from __future__ import annotations
 
 import math
-import numbers
 import statistics
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -20,9 +19,9 @@ from torch import Tensor
 
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
-from mnemon.continual.learning import Found, begin_again, check_fit, finish, tried
+from mnemon.continual.learning import Found, begin_again, check_count, check_fit, finish, tried
 from mnemon.continual.remembered import Signature, in_words, signature
-from mnemon.continual.state import State
+from mnemon.continual.state import State, check_name
 from mnemon.errors import TrainingError, UsageError
 from mnemon.seeding import own_random_numbers
 
@@ -80,12 +79,11 @@ class StreamLearner:
 
     def __init__(self, state: State, name: str, steps: int, recent: int, patience: int, loss: str | Loss):
         for what, value in (("steps", steps), ("recent", recent), ("patience", patience)):
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise UsageError(f"{what} must be a whole number of at least 1, not {value!r}.")
-        if not isinstance(name, str) or not name.strip():
-            raise UsageError(f"The name of new tasks must be some text, not {name!r}.")
-        self.state, self.name, self.steps, self.patience, self.loss = state, name, steps, patience, loss
-        self.recent: deque[Data] = deque(maxlen=recent)
+            check_count(what, value)
+        check_name(name)
+        self.state, self.name, self.loss = state, name, loss
+        self.steps, self.patience = int(steps), int(patience)
+        self.recent: deque[Data] = deque(maxlen=int(recent))
         self.waiting: list[Data] = []
         """Batches that were surprising, until it is clear what they are of."""
         self.levels: dict[str, Level] = {}
