@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,17 +36,57 @@ def seed_all(seed: int, device: torch.device) -> None:
         torch.mps.manual_seed(seed)
 
 
+_OURS = threading.RLock()
+"""Held while torch's random numbers are ours: they are global, and threads would draw each other's."""
+
+
 @contextmanager
 def own_random_numbers(seed: int) -> Iterator[None]:
-    """Seed torch's random numbers, of all devices; afterwards they go on as if none had been drawn within."""
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    gpus = list(range(torch.cuda.device_count())) if there["cuda"] else []
-    before = torch.mps.get_rng_state() if there["mps"] else None  # fork_rng forks one kind of device
-    try:
-        with torch.random.fork_rng(devices=gpus):
-            for kind in ("cpu", *(kind for kind in there if there[kind])):
+    """Seed torch's random numbers, of all devices; afterwards they go on as if none had been drawn within.
+
+    Other threads wait until then, so keep it short: a step, not a whole learning.
+    """
+    with _OURS:
+        before = _states()
+        try:
+            for kind in before:
                 seed_all(seed, torch.device(kind))
             yield
+        finally:
+            _put_back(before)
+
+
+@contextmanager
+def lent_random_numbers() -> Iterator[None]:
+    """Let other threads have the random numbers while this one waits for something that they may hold."""
+    if not _OURS._is_owned():  # type: ignore[attr-defined]
+        yield
+        return
+    before, depth = _states(), 0
+    while _OURS._is_owned():  # type: ignore[attr-defined]
+        _OURS.release()
+        depth += 1
+    try:
+        yield
     finally:
-        if before is not None:
-            torch.mps.set_rng_state(before)
+        for _ in range(depth):
+            _OURS.acquire()
+        _put_back(before)
+
+
+def _states() -> dict[str, Any]:
+    """Return the states of torch's generators by the kind of device."""
+    states: dict[str, Any] = {"cpu": torch.default_generator.get_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state_all()
+    if torch.backends.mps.is_available():
+        states["mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def _put_back(states: dict[str, Any]) -> None:
+    torch.default_generator.set_state(states["cpu"])
+    if "cuda" in states:
+        torch.cuda.set_rng_state_all(states["cuda"])
+    if "mps" in states:
+        torch.mps.set_rng_state(states["mps"])

@@ -17,6 +17,7 @@ from mnemon.continual.modules import check_functional, said
 from mnemon.continual.remembered import Remembered, in_words, signature
 from mnemon.continual.state import State
 from mnemon.errors import TrainingError, UsageError
+from mnemon.seeding import own_random_numbers
 from mnemon.training.batches import Shuffled
 
 
@@ -47,8 +48,8 @@ def learn(state: State, data: Any, task: str, options: Options) -> Remembered:
     plan = plan_for(len(found.data), options)
     with state.all_or_nothing():
         tested = _check(state, found, task, plan, options.validation)
-        state.seed(state.n_learned, 0)
-        state.learner.begin_task(len(state.tasks))
+        with state.random_numbers(state.n_learned, 0):
+            state.learner.begin_task(len(state.tasks))
         return _train(state, task, found, tested, plan)
 
 
@@ -60,8 +61,8 @@ def relearn(state: State, data: Any, task: str, options: Options) -> Remembered:
     plan = plan_for(len(found.data), options)
     with state.all_or_nothing():
         tested = _check(state, found, task, plan, options.validation)
-        state.seed(state.n_learned, 0)
-        begin_again(state, task)
+        with state.random_numbers(state.n_learned, 0):
+            begin_again(state, task)
         return _train(state, task, found, tested, plan, earlier)
 
 
@@ -84,11 +85,11 @@ def finish(
 ) -> Remembered:
     """Put a task away that was learned, with what is known of it."""
     data, goal, place = found.data, found.goal, len(state.tasks)
-    state.seed(serial, steps + 1)
-    state.learner.end_task(data.to(state.device, state.learner.floats))
     scored_on = "training data" if tested is None else "validation data"
-    reached = score(state, data if tested is None else tested, place, goal, task)
-    sure, form = usual_entropies(state, data, place, goal), signature(data.inputs)
+    with state.random_numbers(serial, steps + 1):
+        state.learner.end_task(data.to(state.device, state.learner.floats))
+        reached = score(state, data if tested is None else tested, place, goal, task)
+        sure, form = usual_entropies(state, data, place, goal), signature(data.inputs)
     known = Remembered(task, goal, form, n_examples, steps, reached, sure, serial, tuple(losses), scored_on)
     state.tasks.append(known)
     state.n_learned += 1
@@ -119,11 +120,12 @@ def found_in(
 
 def _check(state: State, found: Found, task: str, plan: Plan, validation: Any) -> Data | None:
     """See that the module can learn from the data; return the validation data, if there are any."""
-    check_fit(state, task, found, plan.batch_size)
-    tested = None
-    if validation is not None:
-        tested = found_in(state, validation, found.goal.as_learned(task), task, found.goal, "validation data")
-        check_fit(state, task, tested)
+    with own_random_numbers(0):
+        check_fit(state, task, found, plan.batch_size)
+        tested = None
+        if validation is not None:
+            tested = found_in(state, validation, found.goal.as_learned(task), task, found.goal, "validation data")
+            check_fit(state, task, tested)
     state.make_densities(found.data.batch(slice(None))[0])
     return tested.data if tested else None
 
@@ -201,9 +203,9 @@ def _train(
     batches = Shuffled(data, state.settings.seed, "batches", serial)
     with _progress(task, plan.steps, plan.quiet) as show:
         for step in range(plan.steps):
-            state.seed(serial, step + 1)
-            inputs, targets = batches.take(step * plan.batch_size, plan.batch_size)
-            terms = state.learner.train_step(inputs, targets, found.goal, step / plan.steps)
+            with state.random_numbers(serial, step + 1):
+                inputs, targets = batches.take(step * plan.batch_size, plan.batch_size)
+                terms = state.learner.train_step(inputs, targets, found.goal, step / plan.steps)
             loss = float(terms["task_loss"])
             if not math.isfinite(loss):
                 raise TrainingError(

@@ -15,6 +15,7 @@ from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.answering import Prediction, evaluated, inferred, told
 from mnemon.continual.data import collect_inputs
 from mnemon.continual.kinds import Loss
+from mnemon.continual.lock import alone
 from mnemon.continual.modules import copied, said
 from mnemon.continual.remembered import Remembered
 from mnemon.continual.state import Settings, State
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 class ContinualModel:
     """A module that learns task after task and keeps them all, without keeping their data.
+
+    Threads may share a model: one works on it at a time, and the others wait. Models in several threads do not
+    disturb each other; each has its own random numbers.
 
     >>> model = ContinualModel(my_module)
     >>> model.learn((inputs, labels), task="monday")
@@ -66,6 +70,7 @@ class ContinualModel:
 
     # Learning
 
+    @alone
     def learn(
         self,
         data: Any,
@@ -93,6 +98,7 @@ class ContinualModel:
         options = learning.Options(validation, epochs, steps, batch_size, loss, quiet)
         return learning.learn(self.state, data, task, options)
 
+    @alone
     def relearn(
         self,
         data: Any,
@@ -112,6 +118,7 @@ class ContinualModel:
         options = learning.Options(validation, epochs, steps, batch_size, loss, quiet)
         return learning.relearn(self.state, data, task, options)
 
+    @alone
     def learn_stream(
         self,
         batches: Iterable[Any],
@@ -127,7 +134,8 @@ class ContinualModel:
         Each batch is judged before it is learned: when `patience` batches in a row are much worse than lately, the
         stream has changed, to a task that it knows or to a new one, which is called `name` and a number. Tasks of
         earlier streams are known again. Labels are places among the module's outputs. A batch is learned in so many
-        `steps`, together with `recent` ones. If the stream breaks off, what was learned until then is kept.
+        `steps`, together with `recent` ones. If the stream breaks off, what was learned until then is kept. Other
+        threads that ask the model wait until the stream has ended.
         """
         from mnemon.continual.stream import StreamLearner
 
@@ -135,6 +143,7 @@ class ContinualModel:
 
     # Answering
 
+    @alone
     def predict(self, inputs: Any, task: str | None = None) -> Prediction:
         """Answer inputs of a task; without its name, the task that each input is taken for answers.
 
@@ -145,6 +154,7 @@ class ContinualModel:
         found = collect_inputs(inputs, self.device, self.state.floats)
         return inferred(self.state, found) if place is None else told(self.state, found, place)
 
+    @alone
     def evaluate(self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None) -> float:
         """Return how good the model is on data of a task: accuracy in percent, or the error.
 
@@ -165,6 +175,7 @@ class ContinualModel:
         """Where the model computes."""
         return self.state.device
 
+    @alone
     def to(self, device: str | torch.device) -> ContinualModel:
         """Move the model to a device."""
         try:
@@ -177,14 +188,17 @@ class ContinualModel:
         self.state.learner.to(there)
         return self
 
+    @alone
     def about(self, task: str) -> Remembered:
         """Return what is kept of a task."""
         return self.state.about(task)
 
+    @alone
     def forget(self, task: str) -> None:
         """Drop a task: its embedding and buffers go, all others stay exactly as they are."""
         self.state.forget(task)
 
+    @alone
     def rename(self, task: str, name: str) -> None:
         """Give a task another name."""
         place = self.state.place(task)
@@ -192,6 +206,7 @@ class ContinualModel:
             self.state.check_new(name)
         self.state.tasks[place] = replace(self.state.tasks[place], name=name)
 
+    @alone
     def network(self, task: str) -> nn.Module:
         """Return a task's network as a plain module, in evaluation mode; adapters are added to their layers."""
         memory, place = self.state.learner.memory, self.state.place(task)
@@ -207,18 +222,21 @@ class ContinualModel:
 
     # Files
 
+    @alone
     def save(self, path: str | Path) -> Path:
         """Write the model to one file, from which `mnemon.load(path, module)` takes it up; return its path."""
         from mnemon.continual.files import save
 
         return save(self, path)
 
+    @alone
     def export(self, task: str, path: str | Path, example: Any = None) -> Path:
         """Write a task's network to a .safetensors, .pt2 or .onnx file, checked by running it; return its path."""
         import mnemon  # not from where it is: that lies above this
 
         return mnemon.export(self, task, path, example)
 
+    @alone
     def __repr__(self) -> str:
         learner, memory = self.state.learner, self.state.learner.memory
         whole = sum(p.numel() for p in memory.target.module.parameters())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from mnemon.continual.adapters import LoRA
 from mnemon.continual.data import Inputs
 from mnemon.continual.densities import check_inputs, densities_for
 from mnemon.continual.learner import ModuleLearner
+from mnemon.continual.lock import ModelLock
 from mnemon.continual.modules import float_type, form_of, prepared
 from mnemon.continual.remembered import UNKNOWN, Remembered
 from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
@@ -79,6 +80,7 @@ class State:
 
     def __init__(self, module: nn.Module, settings: Settings):
         self.settings = settings
+        self.lock = ModelLock()
         self.tasks: list[Remembered] = []
         """In the order of their embeddings."""
         self.n_learned = 0
@@ -143,9 +145,16 @@ class State:
 
     # What learning needs
 
+    def random_numbers(self, serial: int, moment: int) -> AbstractContextManager[None]:
+        """Return a context in which torch's random numbers are those of a moment in the learning of a task."""
+        return own_random_numbers(self._seed(serial, moment))
+
     def seed(self, serial: int, moment: int) -> None:
-        """Set torch's random numbers for a moment in the learning of a task."""
-        seed_all((derive(self.settings.seed, "step", serial, 0) + moment) % 2**63, self.device)
+        """Set torch's random numbers for a moment, where they are our own already."""
+        seed_all(self._seed(serial, moment), self.device)
+
+    def _seed(self, serial: int, moment: int) -> int:
+        return (derive(self.settings.seed, "step", serial, 0) + moment) % 2**63
 
     def make_densities(self, inputs: Inputs) -> None:
         """See that there is room for the density of such inputs, if tasks are recognised so."""
@@ -172,16 +181,15 @@ class State:
         """Make the model what it was before if what is done within fails, or is stopped."""
         learner, tasks, numbers = self.learner, list(self.tasks), (self.n_learned, self.n_inputs)
         n_tasks, densities, kept = learner.n_tasks, learner.densities, learner.kept()
-        with own_random_numbers(0):
-            try:
-                yield
-            except BaseException:
-                learner.densities = densities
-                learner.give_up()
-                learner.arrange(range(n_tasks))
-                learner.put_back(kept)
-                self.tasks, (self.n_learned, self.n_inputs) = tasks, numbers
-                raise
+        try:
+            yield
+        except BaseException:
+            learner.densities = densities
+            learner.give_up()
+            learner.arrange(range(n_tasks))
+            learner.put_back(kept)
+            self.tasks, (self.n_learned, self.n_inputs) = tasks, numbers
+            raise
 
 
 def check_name(name: Any) -> None:
