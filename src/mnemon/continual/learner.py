@@ -47,6 +47,7 @@ class ModuleLearner(Whole):
         """The type of its own numbers, whatever the module's."""
         return self.memory.hypernet.readout.dtype
 
+    @torch.enable_grad()
     def train_step(self, inputs: Inputs, targets: Tensor, goal: Goal, progress: float = 0.0) -> Terms:
         """Learn from a batch of the newest task, of whose steps such a share was taken."""
         newest = self.n_tasks - 1

@@ -46,11 +46,14 @@ def learn(state: State, data: Any, task: str, options: Options) -> Remembered:
     state.check_new(task)
     found = found_in(state, data, options.loss, task)
     plan = plan_for(len(found.data), options)
-    with state.all_or_nothing():
+
+    def work() -> Remembered:
         tested = _check(state, found, task, plan, options.validation)
         with state.random_numbers(state.n_learned, 0):
             state.learner.begin_task(len(state.tasks))
         return _train(state, task, found, tested, plan)
+
+    return state.all_or_nothing(work)
 
 
 def relearn(state: State, data: Any, task: str, options: Options) -> Remembered:
@@ -59,11 +62,14 @@ def relearn(state: State, data: Any, task: str, options: Options) -> Remembered:
     loss = earlier.goal.as_learned(task) if options.loss == "auto" else options.loss
     found = found_in(state, data, loss, task, earlier.goal)
     plan = plan_for(len(found.data), options)
-    with state.all_or_nothing():
+
+    def work() -> Remembered:
         tested = _check(state, found, task, plan, options.validation)
         with state.random_numbers(state.n_learned, 0):
             begin_again(state, task)
         return _train(state, task, found, tested, plan, earlier)
+
+    return state.all_or_nothing(work)
 
 
 def begin_again(state: State, task: str) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
+from mnemon import interrupts
 from mnemon.continual.adapters import LoRA
 from mnemon.continual.data import Inputs
 from mnemon.continual.densities import check_inputs, densities_for
@@ -26,6 +27,7 @@ from mnemon.optimizer import OptimizerConfig
 from mnemon.regularizers.protection import NewEmbedding, Protection, Sample
 from mnemon.seeding import derive, own_random_numbers, seed_all
 
+T = TypeVar("T")
 LONGEST_NAME = 200
 """Characters of a task's name."""
 
@@ -135,8 +137,12 @@ class State:
     def forget(self, name: str) -> None:
         """Drop a task, and leave all others as they are."""
         place = self.place(name)
-        self.learner.arrange([t for t in range(len(self.tasks)) if t != place])
-        del self.tasks[place]
+
+        def work() -> None:
+            self.learner.arrange([t for t in range(len(self.tasks)) if t != place])
+            self.tasks = [task for task in self.tasks if task.name != name]
+
+        interrupts.uninterrupted(work)
 
     def drop_unfinished(self) -> None:
         """Drop a task that was begun and not put away."""
@@ -176,20 +182,21 @@ class State:
             densities = densities_for(n_inputs, settings.compression, settings.beta, settings.lr)
         self.n_inputs, self.learner.densities = n_inputs, densities.to(self.device)
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Make the model what it was before if what is done within fails, or is stopped."""
+    def all_or_nothing(self, work: Callable[[], T]) -> T:
+        """Do what changes the model; if it fails or is stopped, the model is what it was before."""
         learner, tasks, numbers = self.learner, list(self.tasks), (self.n_learned, self.n_inputs)
         n_tasks, densities, kept = learner.n_tasks, learner.densities, learner.kept()
-        try:
-            yield
-        except BaseException:
+        gradients = torch.is_grad_enabled()
+
+        def undo() -> None:
+            torch.set_grad_enabled(gradients)  # an interrupt within torch's own context may leave them off
             learner.densities = densities
             learner.give_up()
             learner.arrange(range(n_tasks))
             learner.put_back(kept)
             self.tasks, (self.n_learned, self.n_inputs) = tasks, numbers
-            raise
+
+        return interrupts.all_or_nothing(work, undo)
 
 
 def check_name(name: Any) -> None:

@@ -195,10 +195,13 @@ class StreamLearner:
         fitting = [name for name in losses if self.levels[name].explains(losses[name])]
         best = min(fitting, key=lambda name: sum(losses[name]), default=None)
         self._close()
+
+        def work() -> None:
+            self._open(best, waiting)
+            self._learn(waiting)
+
         try:
-            with self.state.all_or_nothing():
-                self._open(best, waiting)
-                self._learn(waiting)
+            self.state.all_or_nothing(work)
         except BaseException:
             self.present = None  # the task was opened in vain, and is as it was before
             raise

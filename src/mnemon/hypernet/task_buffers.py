@@ -28,23 +28,24 @@ class TaskBuffers(nn.Module):
 
     def add(self, device: torch.device) -> None:
         """Add a fresh set for a new task."""
-        for name, buffer in self._fresh.items():
-            self.register_buffer(_key(self._n_tasks, name), buffer.clone().to(device))
-        self._n_tasks += 1
+        self._set([*map(self.__getitem__, range(self._n_tasks)), _on(device, self._fresh)])
 
     def arrange(self, order: Sequence[int]) -> None:
         """Keep the sets of these tasks, in this order, and drop the others."""
-        kept = [self[task_id] for task_id in order]
-        for task_id in range(self._n_tasks):
-            for name in self._fresh:
-                delattr(self, _key(task_id, name))
-        for task_id, buffers in enumerate(kept):
-            for name, buffer in buffers.items():
-                self.register_buffer(_key(task_id, name), buffer)
-        self._n_tasks = len(kept)
+        self._set([self[task_id] for task_id in order])
+
+    def _set(self, sets: Sequence[Buffers]) -> None:
+        """Have these sets, and no others; all at once, so that an interrupt cannot leave half of one."""
+        self._buffers = {_key(i, name): buffer for i, found in enumerate(sets) for name, buffer in found.items()}
+        self._n_tasks = len(sets)
 
     def __getitem__(self, task_id: int) -> Buffers:
         return {name: getattr(self, _key(task_id, name)) for name in self._fresh}
+
+
+def _on(device: torch.device, buffers: Buffers) -> Buffers:
+    """Return copies of buffers on a device."""
+    return {name: buffer.clone().to(device) for name, buffer in buffers.items()}
 
 
 def _key(task_id: int, name: str) -> str:
