@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mnemon.benchmarks import cifar, files, idx, sources
+from mnemon.benchmarks import cifar, download, files, idx, sources
 
 SHAPES = {
     "train-images-idx3-ubyte": (40, 4, 4),
@@ -79,7 +79,7 @@ def cache(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setattr(sources, "cache_folder", lambda: folder)
     for name, dataset in list(sources.DATASETS.items()):
-        monkeypatch.setitem(sources.DATASETS, name, replace(dataset, mirrors=("http://127.0.0.1:9/data",)))
+        monkeypatch.setitem(sources.DATASETS, name, replace(dataset, mirrors=("https://127.0.0.1:9/data",)))
     return folder
 
 
@@ -157,6 +157,7 @@ class Server:
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {}
         self.announced: dict[str, int] = {}
+        self.moved: dict[str, str] = {}
         self.asked: list[str] = []
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -167,7 +168,10 @@ class Server:
             def do_GET(self) -> None:
                 server.asked.append(self.path)
                 page = server.pages.get(self.path)
-                self.send_response(404 if page is None else 200)
+                moved = server.moved.get(self.path)
+                self.send_response(302 if moved else 404 if page is None else 200)
+                if moved:
+                    self.send_header("Location", moved)
                 self.send_header("Content-Length", str(server.announced.get(self.path, len(page or b""))))
                 self.end_headers()
                 self.wfile.write(page or b"")
@@ -187,7 +191,8 @@ class Server:
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
+    monkeypatch.setattr(download, "SCHEMES", ("http",))  # a server of the test's own has no certificate
     server = Server()
     yield server
     server.close()

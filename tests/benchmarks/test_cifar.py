@@ -68,7 +68,7 @@ def test_a_missing_set_is_answered_with_its_archive(cifar_files, cache, tmp_path
     assert str(error.value) == (
         f"CIFAR-10 is not in '{tmp_path}' or '{cache}', and cifar-10-binary.tar.gz could not be downloaded "
         "(127.0.0.1:9: no connection). Name a folder that holds it with --data FOLDER or MNEMON_DATA, or unpack "
-        f"http://127.0.0.1:9/data/cifar-10-binary.tar.gz in '{cache}/cifar-10'."
+        f"https://127.0.0.1:9/data/cifar-10-binary.tar.gz in '{cache}/cifar-10'."
     )
 
 

@@ -79,7 +79,7 @@ def test_when_all_mirrors_fail_each_reason_is_given_and_nothing_is_left(server, 
 
 
 def test_an_interrupted_download_leaves_nothing(served, cache, monkeypatch):
-    def interrupted(url, path):
+    def interrupted(url, path, most):
         path.write_bytes(b"half")
         raise KeyboardInterrupt
 
@@ -99,6 +99,7 @@ def test_a_server_that_is_silent_is_given_up(served, cache, monkeypatch):
     import socket
 
     monkeypatch.setattr(download, "TIMEOUT", (0.2, 0.2))
+    monkeypatch.setattr(download, "SCHEMES", ("http",))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         mirror = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(DataError, match="no answer in time"):
@@ -107,7 +108,7 @@ def test_a_server_that_is_silent_is_given_up(served, cache, monkeypatch):
 
 def test_the_bar_follows_what_pooch_tells_it():
     progress = Progress(console=Console(file=io.StringIO()), disable=True)
-    bar = download.DownloadBar(progress, "a file")
+    bar = download.DownloadBar(progress, "a file", 1000)
     assert bar.total is None
     bar.total = 200
     bar.update(150)
@@ -116,3 +117,43 @@ def test_the_bar_follows_what_pooch_tells_it():
     bar.update(200)
     bar.close()
     assert (bar.total, progress.tasks[0].completed) == (200, 200)
+
+
+def test_every_mirror_is_secure():
+    mirrors = [mirror for dataset in sources.DATASETS.values() for mirror in dataset.mirrors]
+    assert len(mirrors) == 10
+    for mirror in mirrors:
+        download.check_secure(mirror)
+
+
+def refused(mirror: str, served, cache) -> str:
+    with pytest.raises(DataError) as error:
+        download.download(served.dataset.files[0], (mirror,), cache)
+    return str(error.value)
+
+
+def test_an_insecure_address_is_not_asked(server, served, cache, monkeypatch):
+    monkeypatch.undo()
+    assert "http is not secure" in refused(server.mirror("good"), served, cache)
+    assert server.asked == []
+
+
+def test_nobody_is_sent_on_to_an_insecure_address(server, served, cache):
+    server.moved[f"/first/{NAME}"] = "ftp://127.0.0.1/x"
+    assert "127.0.0.1" in refused(server.mirror("first"), served, cache)
+    server.moved[f"/first/{NAME}"] = server.mirror("good") + f"/{NAME}"
+    assert download.download(served.dataset.files[0], (server.mirror("first"),), cache).exists()
+
+
+def test_more_bytes_than_a_file_can_have_are_not_taken(server, served, cache):
+    server.pages[f"/good/{NAME}"] = bytes(300_000)
+    assert "bytes)" in refused(server.mirror("good"), served, cache)
+    assert everything_under(cache) == []
+
+
+def test_the_bar_stops_what_comes_without_end():
+    bar = download.DownloadBar(Progress(console=Console(file=io.StringIO()), disable=True), "a file", 1000)
+    for _ in range(11):
+        bar.update(100)
+    with pytest.raises(OSError, match="more than 1,000 bytes"):
+        bar.update(100)

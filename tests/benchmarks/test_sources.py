@@ -147,7 +147,7 @@ def test_a_set_out_of_reach_is_answered_with_what_was_searched_and_how_to_get_it
     assert message == (
         f"MNIST is not in '{tmp_path}/empty' or '{cache}', and train-images-idx3-ubyte.gz could not be "
         f"downloaded (127.0.0.1:9: no connection). Name a folder that holds it with "
-        f"--data FOLDER or MNEMON_DATA, or save the files of http://127.0.0.1:9/data/ in '{cache}/mnist'."
+        f"--data FOLDER or MNEMON_DATA, or save the files of https://127.0.0.1:9/data/ in '{cache}/mnist'."
     )
     assert list(cache.rglob("*.*")) == []
 
@@ -163,7 +163,7 @@ def test_status_names_every_set_and_downloads_nothing(cache):
         "digits", True, True, "scikit-learn", None, "part of scikit-learn, nothing to fetch"
     )
     for name in list(found)[1:]:
-        how = "downloaded on first use from http://127.0.0.1:9/data/, or --data FOLDER or MNEMON_DATA"
+        how = "downloaded on first use from https://127.0.0.1:9/data/, or --data FOLDER or MNEMON_DATA"
         assert found[name] == sources.DataStatus(name, False, False, None, None, how)
     assert not cache.exists()
 

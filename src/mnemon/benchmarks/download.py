@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rich.console import Console
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 TIMEOUT = (10, 60)
 """Seconds to wait for a connection, and for the next bytes."""
+SCHEMES = ("https",)
+"""How addresses may begin, those too to which a server sends us on."""
+PACKING = 1 << 16
+"""Bytes by which a packed file may be larger than its content, beside a tenth of it."""
 
 
 def download(file: files.DataFile, mirrors: tuple[str, ...], folder: Path) -> Path:
@@ -32,7 +36,7 @@ def download(file: files.DataFile, mirrors: tuple[str, ...], folder: Path) -> Pa
 
     target = folder / f"{file.name}.gz"
     with side_file(target) as partial:
-        fetch_first(mirrors, target.name, partial, check)
+        fetch_first(mirrors, target.name, partial, check, _most([file]))
         os.replace(partial, target)
     return target
 
@@ -48,7 +52,7 @@ def download_archive(
             raise DataError(f"The content of '{path}' should have md5 {archive.md5} and has {found}.")
 
     with side_file(folder / archive.name) as partial:
-        fetch_first(mirrors, archive.name, partial, check)
+        fetch_first(mirrors, archive.name, partial, check, _most(wanted))
         with tarfile.open(partial) as tar:
             for file in wanted:
                 # Only what is asked for by name is read, and written under a name of ours.
@@ -60,12 +64,17 @@ def download_archive(
                     os.replace(unpacked, folder / file.name)
 
 
-def fetch_first(mirrors: tuple[str, ...], name: str, path: Path, check: Callable[[Path], None]) -> None:
-    """Write what the first mirror gives that passes a check."""
+def _most(wanted: Sequence[files.DataFile]) -> int:
+    """Return the bytes that files may have when they are packed."""
+    return sum(file.size for file in wanted) * 11 // 10 + PACKING
+
+
+def fetch_first(mirrors: tuple[str, ...], name: str, path: Path, check: Callable[[Path], None], most: int) -> None:
+    """Write what the first mirror gives that passes a check, of at most so many bytes."""
     failures = []
     for mirror in mirrors:
         try:
-            fetch(f"{mirror}/{name}", path)
+            fetch(f"{mirror}/{name}", path, most)
             check(path)
         except (OSError, DataError) as error:
             failures.append(f"{urlsplit(mirror).netloc}: {reason(error)}")
@@ -93,23 +102,40 @@ def side_file(target: Path) -> Iterator[Path]:
         raise DataError(f"the cache folder '{target.parent}' cannot be written ({why})") from error
 
 
-def fetch(url: str, path: Path) -> None:
+class RefusedError(OSError):
+    """An address or an answer that is not taken."""
+
+
+def fetch(url: str, path: Path, most: int) -> None:
     """Write what an address gives to a path, with a progress bar where there is a terminal."""
     import pooch
+
+    check_secure(url)
+
+    def check(response: Any, **_: Any) -> None:  # of every answer, those that send us on included
+        check_secure(response.url)
+        if int(response.headers.get("content-length", 0)) > most:
+            raise RefusedError(f"more than {most:,} bytes")
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = DownloadBar(progress, url.rsplit("/", 1)[-1])
-        get = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=TIMEOUT)
+        bar = DownloadBar(progress, url.rsplit("/", 1)[-1], most)
+        get = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=TIMEOUT, hooks={"response": check})
         get(url, str(path), None)
 
 
-class DownloadBar:
-    """What pooch asks of a progress bar, drawn by rich."""
+def check_secure(url: str) -> None:
+    """Refuse an address at which somebody in between could change what comes."""
+    if urlsplit(url).scheme not in SCHEMES:
+        raise RefusedError(f"{urlsplit(url).scheme or 'no scheme'} is not secure")
 
-    def __init__(self, progress: Progress, label: str) -> None:
-        self.progress = progress
+
+class DownloadBar:
+    """What pooch asks of a progress bar, drawn by rich; it also sees to it that no more than so many bytes come."""
+
+    def __init__(self, progress: Progress, label: str, most: int) -> None:
+        self.progress, self.most, self.n_bytes = progress, most, 0
         self.task = progress.add_task(label, total=None)
 
     @property
@@ -123,10 +149,14 @@ class DownloadBar:
 
     def update(self, n_bytes: int) -> None:
         """Move on."""
+        self.n_bytes += n_bytes
+        if self.n_bytes > self.most + n_bytes:  # pooch counts whole pieces
+            raise RefusedError(f"more than {self.most:,} bytes")
         self.progress.advance(self.task, n_bytes)
 
     def reset(self) -> None:
         """Go back to the beginning; pooch does so to fill the bar exactly at the end."""
+        self.n_bytes = 0
         self.progress.update(self.task, completed=0)
 
     def close(self) -> None:

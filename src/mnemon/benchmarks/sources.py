@@ -128,7 +128,6 @@ DATASETS: dict[str, DataSet] = {
         mirrors=(
             "https://storage.googleapis.com/tensorflow/tf-keras-datasets",
             "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
-            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
         ),
     ),
     "cifar-10": DataSet(
