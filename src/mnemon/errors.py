@@ -15,15 +15,19 @@ MOST_CHARACTERS = 1000
 """Characters of an error that are shown: of a value that is far too long, its beginning and its end."""
 
 
+def shortened(text: str) -> str:
+    """Return a message without the middle of a value that is far too long."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    half = MOST_CHARACTERS // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
 class UsageError(Exception):
     """Something that the user can put right: one line, exit code 2 on the command line."""
 
     def __str__(self) -> str:
-        text = super().__str__()
-        if len(text) <= MOST_CHARACTERS:
-            return text
-        half = MOST_CHARACTERS // 2
-        return f"{text[:half]} … {text[-half:]}"
+        return shortened(super().__str__())
 
 
 class DataError(UsageError):

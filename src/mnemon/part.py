@@ -45,7 +45,8 @@ class Part(nn.Module):
     def mechanisms(self) -> dict[str, str]:
         """Return the terms of a step by which earlier tasks are kept, and what each is.
 
-        Each has to be other than 0 at some step from the second task on; otherwise the method did nothing.
+        Each has to be other than 0 at some step from the second task on; otherwise the method did nothing. One whose
+        strength was set to 0 is not named: that was asked for.
         """
         return {}
 

@@ -93,7 +93,7 @@ def test_a_setting_of_another_method_is_refused_with_the_name_of_this_one(refuse
         (["--resume", "x", "--out", "y"], "--resume goes on in its own folder: leave out --out. Only a URL, to copy it to, can be given."),
         (["--resume", "x", "--out", "memory://y"], "There is no folder x."),
         (["--resume", "x", "--seeds", "2"], "--resume goes on with the seeds of its folder: leave out --seeds and --seed."),
-        (["--seeds", "x"], 'Invalid value for --seeds: unable to convert "x" into int.'),
+        (["--seeds", "x"], "--seeds takes a whole number, not 'x'."),
         (["--sedes", "2"], "Unknown option: --sedes. Did you mean --seeds?"),
         (["--set"], 'Command "run" parameter --set requires an argument.'),
         (["split-digits", "toy"], "Too many words: toy. See: mnemon --help"),

@@ -39,7 +39,7 @@ def shown(record: RunRecord) -> str:
 
 
 def test_a_mechanism_that_never_acted_is_in_the_record_and_in_the_table(tmp_path):
-    record = execute(config("online-ewc", "strength=0"), 0, new_folder(tmp_path / "run"), PLACE)
+    record = execute(config("online-ewc", "strength=1e-60"), 0, new_folder(tmp_path / "run"), PLACE)
     assert record.alarms[0] == IDLE
     kept = RunRecord.read(tmp_path / "run")
     assert kept.alarms == record.alarms

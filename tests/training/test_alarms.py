@@ -35,10 +35,14 @@ def test_in_an_ordinary_run_all_mechanisms_act(method, make_trainer):
 
 
 @pytest.mark.parametrize("method", IDLE)
-def test_a_mechanism_that_is_switched_off_is_named(method, make_trainer):
-    word, message = IDLE[method]
-    trainer = make_trainer(word, method=method)
-    assert idle_mechanisms(trainer.learner, trainer.run()) == [message]
+def test_a_mechanism_that_never_acts_is_named_unless_it_was_switched_off(method, make_trainer):
+    switched_off, message = IDLE[method]
+    scenario = "scenario=cl3" if method in ("replay", "hypernet-lik") else "scenario=cl1"
+    peaks = {"task_loss": 1.0, "replay_loss": 1.0, "density_penalty": 1.0}
+    learner = make_trainer(scenario, method=method).learner
+    assert idle_mechanisms(learner, Progress(task_id=3, peaks=peaks)) == [message]
+    learner = make_trainer(scenario, switched_off, method=method).learner
+    assert idle_mechanisms(learner, Progress(task_id=3, peaks=peaks)) == []
 
 
 def test_gates_that_use_no_unit_hold_nothing(make_trainer):

@@ -14,7 +14,7 @@ from mnemon.cli.reproducing import reproduce
 from mnemon.cli.showing import data, presets, show, show_settings
 from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
-from mnemon.errors import UsageError
+from mnemon.errors import UsageError, shortened
 
 for command in (run, compare, reproduce, sweep, report, presets, show_settings, show, data):
     app.command(command, name=command.__name__.removeprefix("show_"))
@@ -26,7 +26,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     try:
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
     except (UsageError, CycloptsError) as error:
-        text = " ".join(_in_words(error).split())
+        text = shortened(" ".join(_in_words(error).split()))
         console(stderr=True).print(f"mnemon: {text}", style="red", soft_wrap=True)
         code = 2
     except KeyboardInterrupt:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from mnemon.errors import UsageError
 from mnemon.experiments.delivery import is_url
@@ -17,6 +19,20 @@ if TYPE_CHECKING:
     from mnemon.experiments.run import Place
 
 Settings = Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")]
+
+
+def whole_number(kind: object, tokens: Sequence[Token]) -> int:
+    """Return a word as a whole number; 1.5 is not rounded."""
+    (token,) = tokens
+    if not re.fullmatch(r"[+-]?\d{1,18}", token.value):
+        raise UsageError(f"{token.keyword} takes a whole number, not '{token.value}'.")
+    return int(token.value)
+
+
+MOST = 100_000
+"""Seeds, processes or threads that can be asked for."""
+Whole = Annotated[int, Parameter(converter=whole_number)]
+"""A whole number on the command line."""
 NO_REPORT = "MNEMON_NO_REPORT"
 """The variable of the environment that leaves the report out."""
 
@@ -30,9 +46,9 @@ class Computing:
     """Folder with MNIST and the like. Default: the environment variable MNEMON_DATA, then the cache."""
     device: str = "auto"
     """cpu, cuda, mps or auto."""
-    workers: int | None = None
+    workers: Whole | None = None
     """Runs at a time, each a process of its own. Default: the number of cores, here or in the cluster."""
-    threads: int = 1
+    threads: Whole = 1
     """Threads per process."""
     on: str | None = None
     """Where runs are done: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
@@ -81,9 +97,9 @@ class Options:
     set_: Settings = None
     """Change a setting: name=value, as often as you like. `mnemon settings` lists them. The end of a name is enough:
     beta is method.beta, replay.beta is method.replay.beta."""
-    seeds: int = 1
+    seeds: Whole = 1
     """Number of seeds, those that follow on the first one; their runs are parallel processes."""
-    seed: int = 0
+    seed: Whole = 0
     """First seed."""
     computing: Computing = HERE
     no_report: Annotated[bool, Parameter(negative="", env_var=NO_REPORT)] = False
@@ -153,9 +169,11 @@ def cores() -> int:
 
 
 def at_least_one(option: str, value: int | None) -> None:
-    """Refuse a number that is below one."""
+    """Refuse a number that is below one, or beyond all reason."""
     if value is not None and value < 1:
         raise UsageError(f"{option} must be at least 1, not {value}.")
+    if value is not None and value > MOST:
+        raise UsageError(f"{option} must be at most {MOST:,}, not {value}.")
 
 
 def given(*options: tuple[str, object, object]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import HERE, Computing, at_least_one, check_alone, cores, given
+from mnemon.cli.options import HERE, Computing, Whole, at_least_one, check_alone, cores, given
 from mnemon.cli.running import stopped
 from mnemon.errors import UsageError, choose
 from mnemon.experiments.delivery import is_url
@@ -33,7 +33,7 @@ class Reproduction:
     budget: str | None = None
     """paper (its own protocol), short (about an hour on two cores for each; the default) or smoke (about a minute for
     each, on the embedded digits)."""
-    seeds: int | None = None
+    seeds: Whole | None = None
     """Number of seeds, from 0 on. Default: as many as the paper averaged over, for the smaller budgets one."""
     out: str = OUT
     """Folder of the runs, tables and figures; what is in it is not run again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import HERE, Computing, Options, Settings, check_alone
+from mnemon.cli.options import HERE, Computing, Options, Settings, Whole, check_alone
 from mnemon.cli.showing import show_folder
 from mnemon.errors import UsageError
 
@@ -15,13 +15,13 @@ def sweep(
     /,
     *,
     set_: Settings = None,
-    trials: int | None = None,
+    trials: Whole | None = None,
     minutes: float | None = None,
     out: str | None = None,
     resume: Path | None = None,
     storage: str | None = None,
     study: str | None = None,
-    seed: int | None = None,
+    seed: Whole | None = None,
     computing: Computing = HERE,
 ) -> int:
     """Search for good settings and architectures; trials are judged on held-out training data.
@@ -59,6 +59,8 @@ def sweep(
         raise UsageError(
             "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."
         )
+    if study is not None and storage is None:
+        raise UsageError("--study names a study in a database: give its URL by --storage, or leave out --study.")
     options = Options(seed=seed or 0, computing=computing)
     options.check(out, resume)
     for name, value in (("--trials", trials), ("--minutes", minutes)):

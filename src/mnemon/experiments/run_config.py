@@ -9,6 +9,7 @@ from typing import Any
 from mnemon import config as settings
 from mnemon.benchmarks.registry import BENCHMARKS
 from mnemon.errors import CheckpointError, UsageError, choose
+from mnemon.experiments.limits import check_limits
 from mnemon.experiments.preset import Preset
 from mnemon.learners import LEARNERS
 from mnemon.models import TargetConfig
@@ -81,7 +82,9 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
     chosen = {f"{section}_name": values[section]["name"] for section in REGISTRIES}
     # A published number belongs to the preset as it stands.
     published = preset.published if not overrides else ""
-    return RunConfig(preset.name, published, **chosen, **built)
+    config = RunConfig(preset.name, published, **chosen, **built)
+    check_limits(config.plain())
+    return config
 
 
 def setting_paths(values: dict[str, Any]) -> tuple[list[str], str]:

@@ -132,7 +132,7 @@ class LikelihoodInference(AbstractInference):
         self.floors = nn.ParameterList(self.floors[task_id] for task_id in order)
 
     def mechanisms(self) -> dict[str, str]:
-        return {"density_penalty": "the penalty on changes of generated densities"}
+        return {"density_penalty": "the penalty on changes of generated densities"} if self.config.beta else {}
 
     def count(self) -> int:
         return self.memory.hypernet.count()

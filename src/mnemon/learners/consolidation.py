@@ -78,7 +78,7 @@ class AbstractConsolidation(AbstractOneNetworkLearner):
         return name in ("anchor", "path") and not self.optimizers
 
     def mechanisms(self) -> dict[str, str]:
-        return {"penalty": "the penalty on changes of important weights"}
+        return {"penalty": "the penalty on changes of important weights"} if self.stiffness else {}
 
     def counts(self) -> Counts:
         return Counts(2 * self.size(), 0, self.size(), self.problem.n_tasks)

@@ -144,7 +144,7 @@ class HypernetLearner(AbstractLearner):
         return diagonal_fisher(log_likelihood, weights, inputs, targets)
 
     def mechanisms(self) -> dict[str, str]:
-        return {"penalty": "the penalty on changes of generated weights"}
+        return {"penalty": "the penalty on changes of generated weights"} if self.config.beta else {}
 
     def counts(self) -> Counts:
         memory, inference = self.memory, self.inference

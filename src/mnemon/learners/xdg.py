@@ -51,7 +51,7 @@ class XdG(AbstractGatedLearner):
         self.masks.append(nn.Parameter(torch.cat(drawn).to(self._place), requires_grad=False))
 
     def mechanisms(self) -> dict[str, str]:
-        return {"silent": "the gates on hidden units"}
+        return {"silent": "the gates on hidden units"} if self.config.silent else {}
 
     def _draw(self, width: int) -> Tensor:
         """Return the gates of a layer: at least one unit speaks."""

@@ -87,8 +87,9 @@ class AbstractGenerator(AbstractDrawing):
             self.optimizers = {"partner": self._optimizer_config.build(self.partner.parameters())}
 
     def mechanisms(self) -> dict[str, str]:
-        several = self.n_kept > 1  # the first task has nothing before it to be kept
-        return {"replay_penalty": "the penalty on changes of what is replayed"} if several else {}
+        # The first task has nothing before it to be kept.
+        acts = self.n_kept > 1 and self.generator.memory.config.beta
+        return {"replay_penalty": "the penalty on changes of what is replayed"} if acts else {}
 
     def count(self) -> int:
         return sum(p.numel() for p in self.partner.parameters()) + self.generator.memory.hypernet.count()

@@ -254,6 +254,8 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Rang
     return Range((), low, high, step, log)
 
 
+MOST_CHOICES = 10_000
+"""Networks that layers and widths may stand for."""
 _KNOWN = ("choices", "low", "high", "step", "log", "layers", "widths")
 
 
@@ -272,6 +274,10 @@ def _given(value: Any) -> dict[str, Any]:
             raise UsageError("layers and widths are lists of whole numbers that stand together.")
         if not all(type(depth) is int and depth >= 0 for depth in layers):
             raise UsageError(f"layers must be whole numbers from 0 on, not {layers}.")
+        if any(depth > 60 for depth in layers) or sum(len(widths) ** depth for depth in layers) > MOST_CHOICES:
+            raise UsageError(
+                f"Networks of {layers} layers of {len(widths)} widths are more than {MOST_CHOICES:,}: name fewer."
+            )
         shapes = [list(shape) for depth in layers for shape in itertools.product(widths, repeat=depth)]
         return {"choices": shapes}
     return dict(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from mnemon.experiments.sweep.space import Space
 
 T = TypeVar("T")
+_SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
+"""Names in a URL whose values are not shown."""
 SECONDS = 5
 """How long a database may take to answer."""
 
@@ -64,7 +67,15 @@ def check_database(url: str) -> None:
 
 def without_password(url: str) -> str:
     """Return the URL of a database as it may be shown and written down."""
-    return _parsed(url).render_as_string(hide_password=True)
+    return _password_hidden(_parsed(url).render_as_string(hide_password=True))
+
+
+def _secrets_of(url: str) -> list[str]:
+    """Return what a URL holds that nobody should see."""
+    parsed = _parsed(url)
+    values = [value for name, value in parsed.query.items() if _SECRET.search(name)]
+    texts = [text for value in values for text in ([value] if isinstance(value, str) else value)]
+    return [text for text in (parsed.password, *texts) if text]
 
 
 @contextmanager
@@ -83,6 +94,8 @@ def said_of_database(url: str | None) -> Iterator[None]:
     except (SQLAlchemyError, StorageInternalError) as error:
         cause = getattr(error, "orig", None) or error.__cause__ or error
         reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()[0]
+        for secret in _secrets_of(url):
+            reason = reason.replace(secret, "***")
         raise UsageError(f"The database {without_password(url)} cannot be reached: {reason}") from error
 
 
@@ -159,8 +172,18 @@ def _said_of_url(url: str) -> Iterator[None]:
 
 
 def _password_hidden(word: str) -> str:
-    """Hide what may be a password in a word that need not be a URL: all from the first colon to the last @."""
+    """Hide what may be a password in a word that need not be a URL.
+
+    That is all from the first colon to the last @, and behind a ? the values whose names sound secret.
+    """
     scheme, slashes, rest = word.partition("://") if "://" in word else ("", "", word)
     access, at, place = rest.rpartition("@")
     user, colon, _ = access.partition(":")
-    return f"{scheme}{slashes}{user}{':***' if colon else ''}{at}{place}"
+    place, mark, query = place.partition("?")
+    parts = [_value_hidden(part) for part in query.split("&")]
+    return f"{scheme}{slashes}{user}{':***' if colon else ''}{at}{place}{mark}{'&'.join(parts)}"
+
+
+def _value_hidden(part: str) -> str:
+    name, equals, _ = part.partition("=")
+    return f"{name}=***" if equals and _SECRET.search(name) else part
