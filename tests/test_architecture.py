@@ -31,7 +31,7 @@ LAYERS = [
     {"models", "benchmarks"},
     {"config", "results", "seeding", "optimizer"},
     {"whole_files"},
-    {"errors", "notation"},
+    {"errors", "notation", "printable"},
 ]
 """A line may import from lines below it, never above."""
 
