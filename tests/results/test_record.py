@@ -13,7 +13,6 @@ from dataclasses import asdict
 import pytest
 
 from mnemon.errors import UsageError
-from mnemon.results import record as module
 from mnemon.results.record import FORMAT, RunRecord, find_runs
 
 
@@ -148,7 +147,7 @@ def test_a_full_disk_leaves_the_earlier_record(make_record, tmp_path, monkeypatc
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(module.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(UsageError, match=r"^Could not write .*config\.toml: .*No space left on device"):
         make_record(seed=2).write(tmp_path)
     assert same(RunRecord.read(tmp_path), earlier)
