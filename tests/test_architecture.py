@@ -31,7 +31,7 @@ LAYERS = [
     {"models", "benchmarks"},
     {"config", "results", "seeding", "optimizer"},
     {"whole_files"},
-    {"errors", "notation", "interrupts"},
+    {"errors", "notation", "printable", "interrupts"},
 ]
 """A line may import from lines below it, never above."""
 

@@ -11,7 +11,7 @@ import json
 import textwrap
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -19,17 +19,25 @@ from mnemon.errors import UsageError, suggest
 from mnemon.notation import NotationError, read_toml
 
 
-def build(schema: Any, values: Mapping[str, Any], where: str) -> Any:
-    """Make a dataclass from plain values, checking every name and type; `where` is its section."""
+def build(schema: Any, values: Mapping[str, Any], where: str, what: str = "setting") -> Any:
+    """Make a dataclass from plain values, checking every name and type.
+
+    `where` is its section, and `what` its fields are called in errors.
+    """
     hints = _hints(schema)
     known = [f.name for f in dataclasses.fields(schema)]
     for name in values:
         if name not in known:
-            raise UsageError(f"Unknown setting '{where}.{name}'.{suggest(name, known)} Known: {', '.join(known)}.")
+            near = suggest(name, known)
+            raise UsageError(f"Unknown {what} '{_path(where, name)}'.{near} Known: {', '.join(known)}.")
     for field in dataclasses.fields(schema):
         if field.name not in values and field.default is field.default_factory is dataclasses.MISSING:
-            raise UsageError(f"The setting '{where}.{field.name}' is missing.")
-    return schema(**{name: convert(hints[name], value, f"{where}.{name}") for name, value in values.items()})
+            raise UsageError(f"The {what} '{_path(where, field.name)}' is missing.")
+    return schema(**{name: convert(hints[name], value, _path(where, name)) for name, value in values.items()})
+
+
+def _path(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
 
 
 @functools.cache
@@ -44,9 +52,10 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         return build(hint, value, where)
     if origin in (typing.Union, types.UnionType):
-        if value is None or value == "none":
+        if type(None) in args and (value is None or value == "none"):
             return None
-        return convert(next(a for a in args if a is not type(None)), value, where)
+        options = [a for a in args if a is not type(None)]
+        return convert(type(value) if type(value) in options else options[0], value, where)
     if origin in (tuple, list) and isinstance(value, list | tuple):
         return _converted_items(origin, args, value, where)
     if origin is dict and isinstance(value, Mapping):
@@ -72,6 +81,8 @@ def _converted_items(origin: Any, args: tuple[Any, ...], values: Sequence[Any], 
     alike = origin is list or args[-1] is Ellipsis
     if not alike and len(values) != len(args):
         raise UsageError(f"{where} must be a list of {len(args)} values, not of {len(values)}.")
+    if alike and args[0] is float and all(type(value) is float for value in values):
+        return origin(values)  # most of what is read are numbers, and to look at each takes a while
     hints = itertools.repeat(args[0], len(values)) if alike else args
     return origin(convert(hint, value, where) for hint, value in zip(hints, values, strict=True))
 
@@ -182,6 +193,15 @@ def merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
             value = merged(old if isinstance(old, Mapping) else {}, value)
         found[key] = value
     return found
+
+
+def flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Give every setting of nested tables with its dotted name."""
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any], prefix: str = "") -> list[str]:

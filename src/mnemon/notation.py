@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import sys
 from typing import Any
@@ -44,7 +45,7 @@ def _read(what: str, text: Any, parse: Any) -> Any:
     except RecursionError:
         raise NotationError(_too_deep(what)) from None
     except ValueError as error:  # also a number of thousands of digits, and bytes that are no text
-        raise NotationError(f"{error}".splitlines()[0].rstrip(".")) from error
+        raise NotationError(f"{error}".partition("\n")[0].rstrip(".")) from error
     _check(what, value)
     return value
 
@@ -66,6 +67,8 @@ def _check(what: str, value: Any) -> None:
                 _check_text(item)
             elif isinstance(item, int) and abs(item) >= LARGEST:
                 raise NotationError("a whole number is larger than 63 bits")
+            elif isinstance(item, datetime.date | datetime.time):  # TOML has them; no setting is one
+                raise NotationError(f"the date or time {item} must be a text in quotes")
         level, depth = within, depth + 1
 
 

@@ -60,7 +60,8 @@ def test_the_settings_of_a_preset_are_all_explained(name):
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_comes_back_from_a_run_folder(name, tmp_path):
     config = resolve(PRESETS[name])
-    record = RunRecord(name, config.plain(), 0, "accuracy", ["a"], {}, {}, "", published=config.published)
+    counts = dict.fromkeys(("learned", "per_task", "n_tasks", "target", "compression"), 1)
+    record = RunRecord(name, config.plain(), 0, "accuracy", ["a"], counts, {}, "", published=config.published)
     record.write(tmp_path)
     assert from_record(RunRecord.read(tmp_path)) == config
 

@@ -253,9 +253,9 @@ def test_a_map_is_kept_in_the_run_folder(space, tmp_path):
         ({"ys": [1.0, 0.0]}, "xs and ys must each be two or more numbers in rising order"),
         ({"accuracy": {}}, "there is no task in it"),
         ({"accuracy": {"a": [[1.0, 2.0]]}}, "the grid of task 'a' is not of 2 rows of 3 values"),
-        ({"embeddings": {"a": [1.0]}}, "the embedding of task 'a' is not of two numbers"),
+        ({"embeddings": {"a": [1.0]}}, "embeddings.a must be a list of 2 values, not of 1"),
         ({"format": 9}, "was written by a newer mnemon; this one reads format 1"),
-        ({"more": 1}, "unexpected keyword argument"),
+        ({"more": 1}, "Unknown entry 'more'"),
     ],
 )
 def test_a_damaged_map_is_named(space, tmp_path, change, said):

@@ -21,9 +21,9 @@ app = App(
 
 def console(stderr: bool = False) -> Console:
     """Return the terminal, for what is said or for errors."""
-    from rich.console import Console
+    from mnemon.cli.terminal import Terminal
 
-    return Console(stderr=stderr, markup=False, highlight=False)
+    return Terminal(stderr)
 
 
 def say(text: str) -> None:

@@ -30,10 +30,11 @@ def report(
     open
         Show it in the browser.
     """
+    from mnemon.experiments.older_records import complete
     from mnemon.experiments.reproduce.recipe import background
     from mnemon.results.report import write_report
 
-    path = write_report(runs, out, background)
+    path = write_report(runs, out, background, complete)
     say(f"Written: {path}")
     if open:
         show_in_browser(path)
@@ -41,6 +42,7 @@ def report(
 
 def written_report(folder: Path, computing: Computing) -> Path | None:
     """Write the report of a folder that was just trained in; without the packages for it, say how to get them."""
+    from mnemon.experiments.older_records import complete
     from mnemon.experiments.reproduce.recipe import background
     from mnemon.results.report import missing_packages, write_report
 
@@ -48,7 +50,7 @@ def written_report(folder: Path, computing: Computing) -> Path | None:
         say("For a page with figures beside the tables: pip install 'mnemon[report]'")
         return None
     _keep_maps(folder, computing)
-    return write_report([folder], background=background)
+    return write_report([folder], None, background, complete)
 
 
 def _keep_maps(folder: Path, computing: Computing) -> None:

@@ -98,6 +98,7 @@ def data(*, data: Path | None = None) -> None:
 
 def finish(folder: Path, options: Options) -> None:
     """Show what came out, keep it beside the runs, as a page too, and say where everything is."""
+    from mnemon.experiments.older_records import complete
     from mnemon.results import comparison, samples
     from mnemon.results.record import find_runs
     from mnemon.whole_files import write_text
@@ -106,7 +107,7 @@ def finish(folder: Path, options: Options) -> None:
     write_text(folder / "summary.txt", as_text(folder))
     report = "this report: summary.txt"
     if comparison.is_comparison(folder):
-        comparison.write_numbers(folder)
+        comparison.write_numbers(folder, complete)
         report += f"; its numbers: {comparison.RUNS}, those of each task: {comparison.TASKS}"
     else:
         for path in find_runs(folder):
@@ -122,8 +123,10 @@ def finish(folder: Path, options: Options) -> None:
 
 def show_folder(folder: Path, console: Console) -> None:
     """Show a run, the seeds of one, a comparison or a sweep."""
+    from mnemon.experiments.older_records import complete
     from mnemon.results import comparison, sweep
-    from mnemon.results.record import RunRecord, find_runs
+    from mnemon.results.record import find_runs
+    from mnemon.results.runs import read_runs
     from mnemon.results.tables import matrix_table, summary
 
     if sweep.is_sweep(folder):
@@ -133,9 +136,9 @@ def show_folder(folder: Path, console: Console) -> None:
             console.print(line, soft_wrap=True)
         return
     if comparison.is_comparison(folder):
-        console.print(comparison.shown(folder))
+        console.print(comparison.shown(folder, complete))
         return
-    records = [RunRecord.read(path) for path in find_runs(folder)]
+    records = list(read_runs(find_runs(folder), complete).values())
     console.print(summary(records))
     if len(records) == 1:
         console.print(matrix_table(records[0]))
@@ -145,8 +148,8 @@ def as_text(folder: Path) -> str:
     """Return what is shown of a folder as plain text."""
     import io
 
-    from rich.console import Console
+    from mnemon.cli.terminal import Terminal
 
     text = io.StringIO()
-    show_folder(folder, Console(file=text, width=120, markup=False, highlight=False))
+    show_folder(folder, Terminal(file=text, width=120))
     return text.getvalue()

@@ -10,6 +10,7 @@ import torch
 
 from mnemon.benchmarks.task import Task
 from mnemon.errors import UsageError
+from mnemon.experiments.older_records import complete
 from mnemon.experiments.run import Place, load_run
 from mnemon.learners import LEARNERS
 from mnemon.learners.hypernet import HypernetLearner
@@ -27,7 +28,7 @@ SIDE, EXAMPLES = 21, 1000
 
 def without_map(folder: Path) -> list[Path]:
     """Return the runs below a folder of which a map is still to be made: the first seed of each experiment."""
-    experiments = [experiment for group in gather([folder]) for experiment in group.experiments]
+    experiments = [experiment for group in gather([folder], complete) for experiment in group.experiments]
     found = (next(((path, r) for path, r in e.runs.items() if r.finished), None) for e in experiments)
     return [
         path

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mnemon.config import flat
 from mnemon.results import figures
 from mnemon.results.comparison import inferred, kept_per_task, ms_per_step, parameters
 from mnemon.results.figures.style import MOST_SERIES
-from mnemon.results.groups import Experiment, Group, flat
+from mnemon.results.groups import Experiment, Group
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.page import NOTHING, Charts, Table, spread_as, spread_of
 from mnemon.results.published import published_for

@@ -15,15 +15,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from mnemon.results.facts import check_plain_name, is_there
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord, find_runs
+from mnemon.results.runs import Complete, as_it_is, read_runs
 from mnemon.results.summary_file import read_summary
 from mnemon.results.tables import check_same_experiment, in_form, spread, tested_on, unit
 from mnemon.whole_files import write_text
@@ -53,18 +54,19 @@ class Comparison:
     @classmethod
     def read(cls, folder: Path) -> Comparison:
         """Read the file of the comparison in a folder."""
-        return read_summary(folder, FILE, "comparison", FORMAT, cls._built)
+        return read_summary(folder, FILE, "comparison", FORMAT, cls)
 
-    @classmethod
-    def _built(cls, facts: dict[str, Any]) -> Comparison:
-        if not facts["folders"]:
+    def check(self) -> None:
+        """Refuse a comparison of nothing, or of what is elsewhere; raises ValueError."""
+        if not self.folders:
             raise ValueError("it names no methods")
-        return cls(**{**facts, "folders": dict(facts["folders"]), "failures": dict(facts["failures"])})
+        for name in self.folders.values():
+            check_plain_name(name)
 
 
 def is_comparison(folder: Path) -> bool:
     """Say whether a folder holds a comparison, rather than a run or several seeds."""
-    return (folder / FILE).exists()
+    return is_there(folder / FILE)
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,14 @@ class Entry:
     """A method that is compared, with its runs."""
 
     label: str
-    records: list[RunRecord]
+    runs: dict[Path, RunRecord]
     failures: dict[int, str]
     """Why a seed could not go on."""
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """The records of its runs."""
+        return list(self.runs.values())
 
     @property
     def finished(self) -> list[RunRecord]:
@@ -82,32 +89,34 @@ class Entry:
         return [record for record in self.records if record.finished]
 
 
-def read_entries(folder: Path, comparison: Comparison) -> list[Entry]:
-    """Read the runs of each method."""
+def read_entries(folder: Path, comparison: Comparison, complete: Complete = as_it_is) -> list[Entry]:
+    """Read the runs of each method; `complete` gives older records the settings that they lack."""
+    paths = {label: find_runs(folder / name) for label, name in comparison.folders.items()}
+    read = read_runs((path for some in paths.values() for path in some), complete)
     entries = []
-    for label, name in comparison.folders.items():
-        records = {path: RunRecord.read(path) for path in find_runs(folder / name)}
-        check_same_experiment(list(records.values()))
+    for label, some in paths.items():
+        runs = {path: read[path] for path in some}
+        check_same_experiment(list(runs.values()))
         # What has failed may have been resumed since.
-        failed = {r.seed: path.relative_to(folder).as_posix() for path, r in records.items() if not r.finished}
+        failed = {r.seed: path.relative_to(folder).as_posix() for path, r in runs.items() if not r.finished}
         reasons = {seed: comparison.failures[key] for seed, key in failed.items() if key in comparison.failures}
-        entries.append(Entry(label, list(records.values()), reasons))
+        entries.append(Entry(label, runs, reasons))
     return entries
 
 
-def shown(folder: Path) -> RenderableType:
+def shown(folder: Path, complete: Complete = as_it_is) -> RenderableType:
     """Show a comparison, finished or not: a row per method, then what is to be said of them."""
     comparison = Comparison.read(folder)
-    entries = read_entries(folder, comparison)
+    entries = read_entries(folder, comparison, complete)
     title = Text(f"\n{comparison.benchmark}, {comparison.scenario}", style="bold")
     first = entries[0].records[0]
     title.append(f"  {unit(first)}, mean over tasks{tested_on(first)}\n", style="")
     return Group(title, _Fitted(entries), Text("\n" + "\n".join(_notes(entries))))
 
 
-def write_numbers(folder: Path) -> None:
+def write_numbers(folder: Path, complete: Complete = as_it_is) -> None:
     """Write what the table was made of: a line per run, and a line per run and task."""
-    entries = read_entries(folder, Comparison.read(folder))
+    entries = read_entries(folder, Comparison.read(folder), complete)
     write_text(folder / RUNS, as_csv(_RUN_COLUMNS, (_run_line(e.label, r) for e in entries for r in e.records)))
     lines = (line for e in entries for r in e.records for line in _task_lines(e.label, r))
     write_text(folder / TASKS, as_csv(_TASK_COLUMNS, lines))
@@ -145,13 +154,15 @@ def steps_made(record: RunRecord) -> float:
         last[line["task"]] = max(line["step"], last.get(line["task"], 0))
     if last:
         return sum(last.values())
-    training = record.config["training"]
-    return training["steps"] * len(record.task_names) if training.get("epochs", "none") == "none" else math.nan
+    training = record.config.get("training", {})
+    known = "steps" in training and training.get("epochs", "none") == "none"
+    return training["steps"] * len(record.task_names) if known else math.nan
 
 
 def ms_per_step(record: RunRecord) -> float:
     """Return the milliseconds that a training step took, of a finished run."""
-    return 1000 * record.seconds["train"] / steps_made(record) if record.finished else math.nan
+    steps = steps_made(record)
+    return 1000 * record.seconds.get("train", math.nan) / steps if record.finished and steps else math.nan
 
 
 def inferred(record: RunRecord) -> float:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
+from mnemon.config import flat
 from mnemon.results.comparison import FILE, Comparison, read_entries
 from mnemon.results.record import RunRecord, find_runs
-from mnemon.results.tables import voted
+from mnemon.results.runs import Complete, as_it_is, read_runs
+from mnemon.results.tables import subject, voted
 
 MOST_NAMED = 3
 """Settings that a label names."""
@@ -50,10 +51,13 @@ class Group:
         return {experiment.label: experiment.records for experiment in self.experiments}
 
 
-def gather(folders: Sequence[Path]) -> list[Group]:
-    """Return what is in folders of runs, seeds and comparisons, each run once, in groups of the same tasks."""
+def gather(folders: Sequence[Path], complete: Complete = as_it_is) -> list[Group]:
+    """Return what is in folders of runs, seeds and comparisons, each run once, in groups of the same tasks.
+
+    `complete` gives older records the settings that they lack (see `read_runs`).
+    """
     groups: list[Group] = []
-    alone: dict[Path, RunRecord] = {}
+    alone: list[Path] = []
     seen: set[Path] = set()
     for folder in folders:
         runs = find_runs(folder)
@@ -61,21 +65,19 @@ def gather(folders: Sequence[Path]) -> list[Group]:
         for place in compared:
             if place.resolve() not in seen:
                 seen.add(place.resolve())
-                groups.append(_compared(place))
+                groups.append(_compared(place, complete))
         inside = tuple(place.resolve() for place in compared)
         for path in runs:
             if path.resolve() not in seen and not any(place in path.resolve().parents for place in inside):
                 seen.add(path.resolve())
-                alone[path] = RunRecord.read(path)
-    return groups + _by_tasks(_by_settings(alone))
+                alone.append(path)
+    return groups + _by_tasks(_by_settings(read_runs(alone, complete)))
 
 
-def _compared(folder: Path) -> Group:
+def _compared(folder: Path, complete: Complete) -> Group:
     comparison = Comparison.read(folder)
-    experiments = []
-    for entry, name in zip(read_entries(folder, comparison), comparison.folders.values(), strict=True):
-        runs = dict(zip(find_runs(folder / name), entry.records, strict=True))
-        experiments.append(Experiment(entry.label, runs, entry.failures))
+    entries = read_entries(folder, comparison, complete)
+    experiments = [Experiment(entry.label, entry.runs, entry.failures) for entry in entries]
     return Group(f"{comparison.benchmark}, {comparison.scenario}", experiments)
 
 
@@ -83,7 +85,7 @@ def _by_settings(runs: dict[Path, RunRecord]) -> list[Experiment]:
     """Put seeds together; a seed that comes twice begins another experiment."""
     found: dict[tuple[str, int], Experiment] = {}
     for path, record in runs.items():
-        key, times = record.preset + json.dumps(record.config, sort_keys=True), 0
+        key, times = json.dumps([record.config, *subject(record)], sort_keys=True), 0
         while (key, times) in found and record.seed in {r.seed for r in found[key, times].records}:
             times += 1
         label = f"{record.preset} vote={vote}" if (vote := voted(record)) > 1 else record.preset
@@ -134,12 +136,3 @@ def method_of(record: RunRecord) -> str:
 def scenario_of(record: RunRecord) -> str:
     """Return what is told of the task in a run."""
     return str(record.config.get("training", {}).get("scenario", ""))
-
-
-def flat(config: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Give every setting of nested tables with its dotted name."""
-    for name, value in config.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value

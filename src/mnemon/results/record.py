@@ -10,17 +10,45 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mnemon.config import convert, flat
 from mnemon.errors import UsageError
 from mnemon.notation import read_json, read_toml, write_toml
+from mnemon.results.facts import (
+    METRICS,
+    build,
+    check_at_least,
+    check_choice,
+    check_format,
+    check_numbers,
+    is_there,
+    read_facts,
+)
 from mnemon.results.metrics import AccuracyMatrix
 from mnemon.whole_files import read_text, write_text
 
 FORMAT = 2
 CONFIG, RECORD, LOSSES = "config.toml", "record.json", "losses.jsonl"
+_HOLDS = {CONFIG: "settings", RECORD: "run", LOSSES: "losses"}
+_NUMBERS = ("matrix", "inferred", "untrained", "drift", "seconds")
+"""What holds numbers, with null in place of NaN."""
+_COUNTS = ("learned", "per_task", "n_tasks", "target", "compression")
+"""Counts that every record has."""
+_DERIVED = ("metrics", "missing")
+"""What is written for other programs, and follows from the rest."""
+_SHOWN: dict[str, dict[str, Any]] = {
+    "benchmark": {"name": str},
+    "method": {"name": str, "vote": int, "hypernet": dict[str, Any]},
+    "target": {},
+    "optimizer": {},
+    "training": {"scenario": str, "held_out": float, "steps": int, "epochs": float | None},
+}
+"""The tables of the settings and, with their types, the settings in them by which results are shown."""
 
 
 @dataclass
@@ -33,7 +61,7 @@ class RunRecord:
     metric: str
     """accuracy (percent) or mse."""
     task_names: list[str]
-    counts: dict[str, float]
+    counts: dict[str, bool | int | float]
     """How much the learner keeps, and whether it sees earlier tasks' data again (older records do not say)."""
     versions: dict[str, str]
     started: str
@@ -80,46 +108,102 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path) -> RunRecord:
-        """Read a run folder."""
-        try:
-            facts = read_json(read_text(folder / RECORD))
-            config = read_toml(read_text(folder / CONFIG))
-            lines = read_text(folder / LOSSES).splitlines() if (folder / LOSSES).exists() else []
-            losses = [read_json(line) for line in lines]
-        except FileNotFoundError as error:
-            raise UsageError(f"{folder} is not a run folder: {Path(error.filename).name} is missing.") from error
-        except (ValueError, OSError) as error:
-            raise UsageError(f"The record in {folder} is damaged: {error}.") from error
-        number = facts.get("format") if isinstance(facts, dict) else None
-        if not isinstance(number, int):
-            raise UsageError(f"{folder / RECORD} was not written by mnemon: it names no format.")
-        if number > FORMAT:
-            raise UsageError(
-                f"The record in {folder} has format {number} and was written by a newer mnemon; "
-                f"this one reads format {FORMAT}."
-            )
-        for derived in ("metrics", "missing"):
-            facts.pop(derived, None)
-        try:
-            facts.setdefault("inferred", [])  # records of earlier versions have none
-            for rows in ("matrix", "inferred"):
-                facts[rows] = [_with_nan(row) for row in facts[rows]]
-            facts["untrained"] = _with_nan(facts["untrained"])
-            facts["drift"] = _with_nan(facts.get("drift", []))
-            record = cls(config=config, losses=losses, **facts)
-            n_tasks = len(record.task_names)
-            if len(record.matrix) > n_tasks or any(len(row) != n_tasks for row in record.matrix):
-                raise ValueError(f"the accuracy matrix is not of {n_tasks} tasks")
-        except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"The record in {folder} is damaged: {RECORD} holds no run ({error}).") from error
+        """Read a run folder; every value has its type, and lists have lengths that fit."""
+        with _damage_named(folder, RECORD):
+            facts = read_facts(folder / RECORD)
+        _check_format(folder, facts)
+        with _damage_named(folder, RECORD):
+            record = _record(facts)
+        with _damage_named(folder, CONFIG):
+            record.config = _settings(read_toml(read_text(folder / CONFIG)))
+        with _damage_named(folder, LOSSES):
+            lines = read_text(folder / LOSSES).splitlines() if is_there(folder / LOSSES) else []
+            record.losses = [_loss(line) for line in lines]
         return record
+
+
+@contextmanager
+def _damage_named(folder: Path, file: str) -> Iterator[None]:
+    """Turn what is wrong with a file into an error of the user that names it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UsageError(f"{folder} is not a run folder: {file} is missing.") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The record in {folder} is damaged: {file} holds no {_HOLDS[file]} ({error}).") from error
+
+
+def _check_format(folder: Path, facts: Any) -> None:
+    try:
+        number = check_format(facts)
+    except ValueError as error:
+        raise UsageError(f"{folder / RECORD} was not written by mnemon: {error}.") from error
+    if number > FORMAT:
+        raise UsageError(
+            f"The record in {folder} has format {number} and was written by a newer mnemon; "
+            f"this one reads format {FORMAT}."
+        )
+
+
+def _record(facts: dict[str, Any]) -> RunRecord:
+    """Return the record of a run, without settings and losses, which are in other files; raises ValueError."""
+    known = {name: value for name, value in facts.items() if name not in _DERIVED}
+    known |= {name: _with_nan(known[name]) for name in _NUMBERS if name in known}
+    record = build(RunRecord, {"config": {}, **known})
+    n_tasks = len(record.task_names)
+    if n_tasks == 0:
+        raise ValueError("it names no task")
+    if "matrix" not in facts or not _fits(record.matrix, n_tasks):
+        raise ValueError(f"the accuracy matrix is not of {n_tasks} tasks")
+    if not _fits(record.inferred, n_tasks) or len(record.untrained) not in (0, n_tasks):
+        raise ValueError(f"'inferred' or 'untrained' is not of {n_tasks} tasks")
+    check_choice("metric", record.metric, METRICS)
+    check_at_least("seed", record.seed, 0)
+    for name in _COUNTS:
+        if name not in record.counts:
+            raise ValueError(f"the entry 'counts.{name}' is missing")
+    if not all(math.isfinite(count) for count in record.counts.values()):
+        raise ValueError("a count is not finite")
+    return record
+
+
+def _fits(rows: list[list[float]], n_tasks: int) -> bool:
+    return len(rows) <= n_tasks and all(len(row) == n_tasks for row in rows)
+
+
+def _settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run; those that what is shown depends on have their types; raises ValueError."""
+    check_numbers(config)
+    for name, value in flat(config):
+        if value != value:  # it would differ from itself
+            raise ValueError(f"the setting '{name}' is not a number")
+    try:
+        for section, hints in _SHOWN.items():
+            table = convert(dict[str, Any], config.get(section, {}), section)
+            for name, hint in hints.items():
+                if name in table:
+                    convert(hint, table[name], f"{section}.{name}")
+    except UsageError as error:
+        raise ValueError(str(error).rstrip(".")) from error
+    return config
+
+
+def _loss(line: str) -> dict[str, float]:
+    """Return an entry of the losses; raises ValueError."""
+    entry = _with_nan(check_numbers(read_json(line)))
+    if not isinstance(entry, dict) or any(type(value) not in (int, float) for value in entry.values()):
+        raise ValueError(f"it has a line that is no table of numbers: {line:.40}")
+    for name in ("task", "step"):
+        if type(entry.get(name)) is not int or entry[name] < 0:
+            raise ValueError(f"it has a line without the number of its {name}: {line:.40}")
+    return entry
 
 
 def find_runs(folder: Path) -> list[Path]:
     """Return the run folders at or below a folder, in order of their names."""
-    if not folder.exists():
+    if not is_there(folder):
         raise UsageError(f"There is no folder {folder}.")
-    if (folder / RECORD).exists():
+    if is_there(folder / RECORD):
         return [folder]
     runs = sorted((path.parent for path in folder.rglob(RECORD)), key=_natural)
     if not runs:
@@ -132,7 +216,7 @@ def _natural(path: Path) -> tuple[object, ...]:
     return (
         str(path.parent),
         path.name.rpartition("-")[0],
-        int(digits) if digits.isdigit() else -1,
+        int(digits) if digits.isdecimal() else -1,
         path.name,
     )
 
@@ -156,5 +240,10 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-def _with_nan(row: list[float | None]) -> list[float]:
-    return [math.nan if value is None else value for value in row]
+def _with_nan(value: Any) -> Any:
+    """Turn null, and what is not finite, into NaN."""
+    if isinstance(value, dict):
+        return {name: _with_nan(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_nan(item) for item in value]
+    return math.nan if value is None or (isinstance(value, float) and not math.isfinite(value)) else value

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import mnemon
 from mnemon.errors import UsageError
+from mnemon.printable import printable
 from mnemon.results.board import Board
 from mnemon.results.groups import Experiment, Group, gather
 from mnemon.results.page import Charts, Pictures
+from mnemon.results.runs import Complete, as_it_is
 from mnemon.results.sections import Section, alarms_of
 from mnemon.results.verdict import UNKNOWN, Background
 from mnemon.whole_files import write_text
@@ -40,19 +42,22 @@ def missing_packages() -> list[str]:
 
 
 def write_report(
-    folders: Sequence[Path], out: Path | None = None, background: Callable[[str], Background] = lambda preset: UNKNOWN
+    folders: Sequence[Path],
+    out: Path | None = None,
+    background: Callable[[str], Background] = lambda preset: UNKNOWN,
+    complete: Complete = as_it_is,
 ) -> Path:
     """Write a page about the runs in folders; return its path.
 
     It is `out`, or report.html in the folder, or here if there are several. `background` tells what is known of the
-    number that was published for a preset.
+    number that was published for a preset, `complete` which settings older records lack (see `read_runs`).
     """
     if not folders:
         raise UsageError("Name the folder of a run, of several seeds or of a comparison: mnemon report RUN.")
     if missing := missing_packages():
         raise UsageError(f"A report needs more packages ({', '.join(missing)}): pip install 'mnemon[report]'.")
     path = _path(folders, out)
-    write_text(path, page(gather(folders), background))
+    write_text(path, page(gather(folders, complete), background))
     return path
 
 
@@ -80,6 +85,7 @@ def page(groups: Sequence[Group], background: Callable[[str], Background] = lamb
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -103,6 +109,11 @@ def page(groups: Sequence[Group], background: Callable[[str], Background] = lamb
         bundle=_bundle() if charts.specs else "",
         version=mnemon.__version__,
     )
+
+
+def _shown(value: object) -> object:
+    """Clean what records hold; what was made by templates is markup, and not a plain text."""
+    return printable(value) if type(value) is str else value
 
 
 def _title(experiments: Sequence[Experiment]) -> str:

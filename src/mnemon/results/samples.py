@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from mnemon.errors import UsageError
-from mnemon.whole_files import replacing
+from mnemon.whole_files import check_regular, replacing
 
 FOLDER, SHEET = "samples", "sheet.png"
 N_SAMPLES = 64
@@ -51,8 +51,7 @@ def read(folder: Path, task_id: int, moment: Moment) -> np.ndarray:
     """Return one task's samples [n, side, side] as bytes."""
     path = path_of(folder, task_id, moment)
     try:
-        with Image.open(path) as image:
-            grid = np.asarray(image)
+        grid = _pixels(path)
         side = grid.shape[1] // _COLUMNS
         return grid.reshape(-1, side, _COLUMNS, side).transpose(0, 2, 1, 3).reshape(-1, side, side)
     except (OSError, ValueError, IndexError) as error:
@@ -60,32 +59,60 @@ def read(folder: Path, task_id: int, moment: Moment) -> np.ndarray:
 
 
 def check(folder: Path) -> None:
-    """Refuse samples that cannot be read, before hours are spent on what they are compared with."""
-    for path in sorted((folder / FOLDER).glob(f"task-*-{Moment.RIGHT_AFTER.value}.png")):
-        read(folder, int(path.name.split("-")[1]) - 1, Moment.RIGHT_AFTER)
+    """Refuse samples that cannot be read or do not fit, before hours are spent on what they are compared with."""
+    shape: tuple[int, ...] = ()
+    for task_id in _tasks_at(folder, Moment.RIGHT_AFTER):
+        found = read(folder, task_id, Moment.RIGHT_AFTER).shape
+        if shape not in ((), found):
+            path = path_of(folder, task_id, Moment.RIGHT_AFTER)
+            raise UsageError(f"{path} holds samples of another size than other tasks have: delete it, then resume.")
+        shape = found
 
 
 def tasks_at_both_moments(folder: Path) -> list[int]:
     """Return the tasks of which there are samples from right after and from the end."""
-    found = []
-    for path in sorted((folder / FOLDER).glob(f"task-*-{Moment.AT_THE_END.value}.png")):
-        task_id = int(path.name.split("-")[1]) - 1
-        if path_of(folder, task_id, Moment.RIGHT_AFTER).exists():
-            found.append(task_id)
-    return sorted(found)
+    one, other = (_tasks_at(folder, moment) for moment in Moment)
+    return [task_id for task_id in one if task_id in other]
+
+
+def _tasks_at(folder: Path, moment: Moment) -> list[int]:
+    """Return the tasks of which there are samples from a moment; files with other names are no matter."""
+    names = (path.name.split("-")[1] for path in (folder / FOLDER).glob(f"task-*-{moment.value}.png"))
+    tasks = sorted(int(name) - 1 for name in names if name.isdecimal())
+    return [task_id for task_id in tasks if task_id >= 0 and path_of(folder, task_id, moment).exists()]
 
 
 def drift(folder: Path, task_id: int) -> float:
     """Return the mean squared difference of a task's samples, at the end from right after, for values from 0 to 1."""
-    one, other = (read(folder, task_id, moment).astype(float) / 255 for moment in Moment)
+    one, other = (images.astype(float) / 255 for images in _at_both_moments(folder, task_id))
     return float(np.square(one - other).mean())
+
+
+def _at_both_moments(folder: Path, task_id: int) -> tuple[np.ndarray, np.ndarray]:
+    one, other = (read(folder, task_id, moment) for moment in Moment)
+    if one.shape != other.shape:
+        path = path_of(folder, task_id, Moment.RIGHT_AFTER)
+        raise UsageError(f"{path} holds samples of another size than those at the end: delete it, then resume.")
+    return one, other
+
+
+def _pixels(path: Path) -> np.ndarray:
+    """Return the pixels of a picture; raises OSError or ValueError."""
+    check_regular(path)
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # of a broken file Pillow raises nearly anything, such as SyntaxError and struct.error
+        raise ValueError(f"it is no picture: {error}") from error
 
 
 def write_sheet(folder: Path) -> None:
     """Put the tasks' first samples side by side: a row per task, right after, then at the end."""
     rows = []
     for task_id in tasks_at_both_moments(folder):
-        halves = [_row(read(folder, task_id, moment)[:_SHOWN]) for moment in Moment]
+        halves = [_row(images[:_SHOWN]) for images in _at_both_moments(folder, task_id)]
         middle = np.full((len(halves[0]), _MIDDLE - _GAP), 255, np.uint8)
         rows.append(np.concatenate([halves[0], middle, halves[1]], axis=1))
     if rows:
@@ -102,10 +129,8 @@ def _row(images: np.ndarray) -> np.ndarray:
 def width_of(picture: Path) -> int:
     """Return how many pixels a picture is wide; 0 if there is none that can be read."""
     try:
-        with Image.open(picture) as image:
-            image.load()
-            return image.width
-    except (OSError, SyntaxError):  # what is no picture at all, and what Pillow calls a broken PNG
+        return _pixels(picture).shape[1]
+    except (OSError, ValueError, IndexError):
         return 0
 
 

@@ -27,12 +27,15 @@ from rich.text import Text
 from mnemon.config import as_word
 from mnemon.errors import UsageError
 from mnemon.notation import read_json, write_toml
+from mnemon.results.facts import METRICS, check_at_least, check_choice, check_numbers, is_there
 from mnemon.results.summary_file import read_summary
-from mnemon.whole_files import write_text
+from mnemon.whole_files import read_text, write_text
 
 FORMAT = 1
 FILE, TRIALS, BEST = "sweep.json", "trials.csv", "best.toml"
 FINISHED, PRUNED, RUNNING, WAITING, FAILED = "finished", "pruned", "running", "waiting", "failed"
+STATES = (FINISHED, PRUNED, RUNNING, WAITING, FAILED)
+CRITERIA = ("held-out", "test")
 COUNTED = (FINISHED, PRUNED)
 """States of trials that count: their settings need not be tried again."""
 _COLUMNS = ("trial", "state", "score", "tasks", "seconds", "folder", "note")
@@ -66,10 +69,17 @@ class SweepRecord:
         """Write the file of the sweep."""
         write_text(folder / FILE, json.dumps(asdict(self), indent=1))
 
+    def check(self) -> None:
+        """Refuse what no sweep can be; raises ValueError."""
+        check_choice("metric", self.metric, METRICS)
+        check_choice("criterion", self.criterion, CRITERIA)
+        check_at_least("seed", self.seed, 0)
+        check_at_least("trials", self.trials, 0)
+
     @classmethod
     def read(cls, folder: Path) -> SweepRecord:
         """Read the file of the sweep in a folder."""
-        return read_summary(folder, FILE, "sweep", FORMAT, lambda facts: cls(**facts))
+        return read_summary(folder, FILE, "sweep", FORMAT, cls)
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ class Trial:
 
 def is_sweep(folder: Path) -> bool:
     """Say whether a folder holds a sweep."""
-    return (folder / FILE).exists()
+    return is_there(folder / FILE)
 
 
 def ranked(trials: Sequence[Trial], metric: str) -> list[Trial]:
@@ -116,17 +126,28 @@ def write_trials(folder: Path, trials: Sequence[Trial]) -> None:
 
 def read_trials(folder: Path) -> list[Trial]:
     """Read the lines of the trials."""
-    trials = []
     try:
-        for line in csv.DictReader(io.StringIO((folder / TRIALS).read_text(encoding="utf-8"))):
-            number, state, score, tasks, seconds, place, note = (line.pop(name) for name in _COLUMNS)
-            value = float(score) if score else math.nan
-            trials.append(Trial(int(number), state, value, int(tasks), float(seconds), place, note, dict(line)))
+        lines = list(csv.reader(io.StringIO(read_text(folder / TRIALS))))
+        header, *rows = [line for line in lines if line] or [list(_COLUMNS)]
+        return [_trial(header, row) for row in rows]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise UsageError(f"The sweep in {folder} is damaged: {TRIALS} cannot be read ({error}).") from error
-    return trials
+
+
+def _trial(header: Sequence[str], row: Sequence[str]) -> Trial:
+    """Return the trial of a line; raises ValueError."""
+    n = len(_COLUMNS)
+    if tuple(header[:n]) != _COLUMNS:
+        raise ValueError(f"its first line does not begin with {','.join(_COLUMNS)}")
+    if len(row) != len(header):
+        raise ValueError(f"a line has {len(row)} values in place of {len(header)}")
+    number, state, score, tasks, seconds, place, note = row[:n]
+    check_choice("state", state, STATES)
+    value, took = check_numbers(float(score) if score else math.nan), check_numbers(float(seconds))
+    settings = dict(zip(header[n:], row[n:], strict=True))
+    return Trial(int(number), state, value, int(tasks), took, place, note, settings)
 
 
 def _text(value: Any) -> str:

@@ -36,8 +36,15 @@ def check_same_experiment(records: Sequence[RunRecord]) -> None:
             raise UsageError(f"There are runs of different experiments here: {first.preset} and {r.preset}. {remedy}")
         if different := differences(first.config, r.config):
             raise UsageError(f"There are runs with different settings here: {', '.join(different[:3])}. {remedy}")
+        if subject(r) != subject(first):
+            raise UsageError(f"There are runs of different tasks here, though of the same settings. {remedy}")
         if r.seed in (other.seed for other in records[:i]):
             raise UsageError(f"There are two runs of {r.preset} with seed {r.seed} here. {remedy}")
+
+
+def subject(record: RunRecord) -> tuple[str, str, list[str]]:
+    """Return what runs must have in common, beside their settings, for their numbers to be averaged."""
+    return record.preset, record.metric, record.task_names
 
 
 def matrix_table(record: RunRecord) -> RenderableType:

@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from mnemon.errors import UsageError, choose
-from mnemon.notation import read_json
+from mnemon.results.facts import build, check_format, is_there, read_facts
 from mnemon.results.figures.style import HEAT, Chart, altair, rows, styled
-from mnemon.whole_files import read_text, write_text
+from mnemon.whole_files import write_text
 
 FILE, FORMAT = "embedding-map.json", 1
 
@@ -33,7 +33,11 @@ class EmbeddingMap:
 
     def __post_init__(self) -> None:
         for axis in (self.xs, self.ys):
-            if len(axis) < 2 or any(b <= a for a, b in pairwise(axis)):
+            if (
+                len(axis) < 2
+                or not all(math.isfinite(value) for value in axis)
+                or any(b <= a for a, b in pairwise(axis))
+            ):
                 raise ValueError("xs and ys must each be two or more numbers in rising order")
         if not self.accuracy:
             raise ValueError("there is no task in it")
@@ -41,8 +45,8 @@ class EmbeddingMap:
             if len(grid) != len(self.ys) or any(len(row) != len(self.xs) for row in grid):
                 raise ValueError(f"the grid of task '{task}' is not of {len(self.ys)} rows of {len(self.xs)} values")
         for task, place in self.embeddings.items():
-            if len(place) != 2:
-                raise ValueError(f"the embedding of task '{task}' is not of two numbers")
+            if len(place) != 2 or not all(math.isfinite(value) for value in place):
+                raise ValueError(f"the embedding of task '{task}' is not of two finite numbers")
 
     def write(self, folder: Path) -> None:
         """Keep the map in a run folder."""
@@ -52,15 +56,14 @@ class EmbeddingMap:
     def read(cls, folder: Path) -> EmbeddingMap | None:
         """Return the map of a run folder; None if it has none."""
         path = folder / FILE
-        if not path.exists():
+        if not is_there(path):
             return None
         try:
-            facts = read_json(read_text(path))
-            if facts.pop("format") > FORMAT:
+            facts = read_facts(path)
+            if check_format(facts) > FORMAT:
                 raise UsageError(f"{path} was written by a newer mnemon; this one reads format {FORMAT}.")
-            facts["embeddings"] = {task: tuple(place) for task, place in facts["embeddings"].items()}
-            return cls(**facts)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return build(cls, {name: value for name, value in facts.items() if name != "format"})
+        except (OSError, ValueError) as error:
             raise UsageError(f"{path} holds no map of embeddings: {error}.") from error
 
     def nearest(self, task: str, at: str) -> float:

@@ -79,7 +79,7 @@ def _curve(records: Sequence[RunRecord], name: str) -> tuple[list[dict], int]:
     seen: dict[tuple[int, int], list[float]] = {}
     for record in records:
         for entry in record.losses:
-            if entry.get(name) is not None:
+            if not math.isnan(entry.get(name, math.nan)):
                 seen.setdefault((int(entry["task"]), int(entry["step"])), []).append(entry[name])
     n_averaged = -(-len(seen) // MOST_POINTS)
     points = []

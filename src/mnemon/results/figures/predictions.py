@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from mnemon.errors import UsageError
-from mnemon.notation import read_json
+from mnemon.results.facts import build, read_facts
 from mnemon.results.figures.style import (
     MOST_SERIES,
     Chart,
@@ -23,7 +23,7 @@ from mnemon.results.figures.style import (
     spread_out,
     styled,
 )
-from mnemon.whole_files import read_text, write_text
+from mnemon.whole_files import write_text
 
 FILE = "predictions.json"
 MOST_POINTS = 50
@@ -56,10 +56,13 @@ def write_curves(folder: Path, curves: Sequence[Curve]) -> None:
 def read_curves(folder: Path) -> list[Curve]:
     """Return the predictions in a run folder; none, if none were kept."""
     try:
-        return [Curve(**facts) for facts in read_json(read_text(folder / FILE))]
+        found = read_facts(folder / FILE)
+        if not isinstance(found, list):
+            raise ValueError("it holds no list")
+        return [build(Curve, facts) for facts in found]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"{folder / FILE} holds no predictions ({error}): delete it.") from error
 
 
