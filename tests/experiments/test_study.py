@@ -84,7 +84,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 
 def test_what_is_wrong_shows_before_a_folder_is_made(tmp_path):
-    config = resolve(load_preset("split-digits"), ["target.hidden=[3000000,3000000]"])
+    config = resolve(load_preset("split-digits"), ["hypernet.hidden=[100000]", "chunk=100000000"])
     with pytest.raises(UsageError, match=r"^A network of this size does not fit into memory: take smaller layers"):
         new_jobs(config, range(1), tmp_path / "run", PLACE)
     assert not (tmp_path / "run").exists()
