@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from cyclopts import CycloptsError, UnusedCliTokensError
+from cyclopts import CycloptsError
 
 from mnemon.cli.app import app, console
+from mnemon.cli.mistakes import message_of
 from mnemon.cli.reporting import report
 from mnemon.cli.reproducing import reproduce
 from mnemon.cli.showing import data, presets, show, show_settings
@@ -26,8 +27,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     try:
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
     except (UsageError, CycloptsError) as error:
-        text = shortened(" ".join(_in_words(error).split()))
-        console(stderr=True).print(f"mnemon: {text}", style="red", soft_wrap=True)
+        console(stderr=True).print(f"mnemon: {shortened(message_of(error))}", style="red", soft_wrap=True)
         code = 2
     except KeyboardInterrupt:
         code = 130
@@ -43,8 +43,3 @@ def _leave(code: int) -> NoReturn:
         shared.leave(code)
     sys.exit(code)
 
-
-def _in_words(error: Exception) -> str:
-    if isinstance(error, UnusedCliTokensError):
-        return f"Too many words: {' '.join(error.unused_tokens or ())}. See: mnemon --help"
-    return str(error)

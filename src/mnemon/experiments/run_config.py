@@ -93,6 +93,13 @@ def setting_paths(values: dict[str, Any]) -> tuple[list[str], str]:
     return paths, " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
 
 
+def is_setting(name: str) -> bool:
+    """Tell whether a name, or the end of one, stands for a setting of any method, benchmark, network or training."""
+    tables = [(section, cls) for section, registry in REGISTRIES.items() for cls in registry.values()]
+    paths = (path for section, cls in (*tables, *FIXED.items()) for path in settings.setting_paths(cls, f"{section}."))
+    return name.removesuffix(".name") in REGISTRIES or any(f".{path}".endswith(f".{name}") for path in paths)
+
+
 def _table(values: dict[str, Any], section: str) -> dict[str, Any]:
     table = values.get(section, {})
     if not isinstance(table, dict):
