@@ -14,7 +14,9 @@ import pytest
 from command_line import contents, ended
 
 import mnemon as package
+from mnemon.config import setting_paths
 from mnemon.experiments.preset import all_presets
+from mnemon.experiments.run_config import REGISTRIES
 
 COMMANDS = ("compare", "data", "presets", "report", "run", "settings", "show")
 
@@ -71,6 +73,44 @@ def test_presets_are_listed_with_what_they_are_and_cost(mnemon, monkeypatch, col
     for preset in all_presets():
         assert f"{preset.about} Time per seed: {preset.cost}" in text
         assert f"published: {preset.published}" in text or not preset.published
+
+
+def test_presets_are_filtered_by_words_in_name_or_description(mnemon, refused):
+    def names(*words: str) -> list[str]:
+        lines = mnemon("presets", *words).out.splitlines()
+        return [line.removesuffix(" (default)") for line in lines if not line.startswith(" ")]
+
+    every = {preset.name: f"{preset.name} {preset.about}".casefold() for preset in all_presets()}
+    both = names("MNIST", "replay")
+    assert both == [name for name, text in every.items() if "mnist" in text and "replay" in text]
+    assert 0 < len(both) < len(every)
+    assert names("split-digits-hat") == ["split-digits-hat"]
+    assert refused("presets", "mnist", "nowhere") == (
+        f"No preset has 'mnist' and 'nowhere' in its name or description. `mnemon presets` lists all {len(every)}."
+    )
+
+
+def test_settings_are_filtered_by_words_in_name_or_explanation(mnemon, refused):
+    lines = mnemon("settings", "split-digits", "Strength", "--set", "beta=0.5").out.splitlines()
+    assert lines[0] == "method.beta  0.5"
+    assert [line for line in lines if not line.startswith(" ")] == lines[:1]
+    text = one_line(mnemon("settings", "split-digits", "choose", "joint").out)
+    assert text.startswith("method hypernet Choose one of: hypernet, ")
+    assert refused("settings", "split-digits", "nowhere") == (
+        "No setting of split-digits has 'nowhere' in its name or explanation. mnemon settings split-digits lists all."
+    )
+    assert refused("settings", "beta").endswith(
+        " A word to look for follows a preset: mnemon settings split-digits beta"
+    )
+
+
+@pytest.mark.parametrize("section", REGISTRIES)
+def test_every_setting_of_every_method_and_benchmark_is_listed(mnemon, section):
+    for name, config in REGISTRIES[section].items():
+        out = mnemon("settings", "--set", f"{section}={name}").out
+        assert f"\n{section}  {name}\n" in f"\n{out}"
+        for path in setting_paths(config, f"{section}."):
+            assert f"\n{path}  " in out, path
 
 
 def test_settings_are_listed_with_value_and_meaning(mnemon):
@@ -224,7 +264,9 @@ def processor_time(code):
     return outcome.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"], ["sweep"]]
+)
 def test_commands_that_only_look_answer_at_once_and_without_torch(words, finished):
     words = [str(finished) if word == "RUN" else word for word in words]
     ours, bare = [], []

@@ -42,4 +42,3 @@ def _leave(code: int) -> NoReturn:
     if shared is not None:
         shared.leave(code)
     sys.exit(code)
-

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mnemon.cli.app import console, say
+from mnemon.cli.app import console, say, say_item
 from mnemon.cli.options import Options, Settings
 from mnemon.cli.reporting import show_in_browser, written_report
+from mnemon.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,52 +29,77 @@ def show(run_: Annotated[Path, Parameter(name="RUN")], /) -> None:
     show_folder(run_, console())
 
 
-def presets() -> None:
-    """List the presets: what each is, what it costs on one core, and the published number."""
+def presets(*word: Annotated[str, Parameter(name="WORD")]) -> None:
+    """List the presets: what each is, what it costs on one core, and the published number.
+
+    `mnemon presets mnist replay` lists only those that have both words in their name or description.
+
+    Parameters
+    ----------
+    word
+        List only presets with this word in their name or description; as many words as you like. Default: all.
+    """
     from mnemon.experiments.preset import DEFAULT, all_presets
 
-    for p in all_presets():
+    there = all_presets()
+    fitting = [p for p in there if _holds(word, p.name, p.about)]
+    if not fitting:
+        raise UsageError(
+            f"No preset has {_quoted(word)} in its name or description. `mnemon presets` lists all {len(there)}."
+        )
+    for p in fitting:
         published = f"; published: {p.published}" if p.published else ""
         beside = " (default)" if p.name == DEFAULT else ""
-        _list(p.name, beside, f"{p.about} Time per seed: {p.cost}{published}")
+        say_item(p.name, f"{p.about} Time per seed: {p.cost}{published}", beside)
 
 
 def show_settings(
     preset: str | None = None,
     /,
-    *,
+    *word: Annotated[str, Parameter(name="WORD")],
     set_: Settings = None,
 ) -> None:
     """List every setting of a preset with its value and what it means.
+
+    `mnemon settings split-mnist embedding` lists only those that have the word in their name or explanation.
 
     Parameters
     ----------
     preset
         Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
+    word
+        List only settings with this word in their name or explanation; as many words as you like. Default: all.
     set_
         Change a setting, as in `mnemon run`.
     """
-    from mnemon.config import setting_paths
     from mnemon.experiments.preset import DEFAULT, load_preset
-    from mnemon.experiments.run_config import REGISTRIES, resolve, schema
+    from mnemon.experiments.run_config import explained, is_setting, resolve
 
-    values = resolve(load_preset(preset or DEFAULT), set_ or ()).plain()
-    for section, cls in schema(values).items():
-        if section in REGISTRIES:
-            _list(section, f"  {values[section]['name']}", f"Choose one of: {', '.join(REGISTRIES[section])}.")
-        for path, meaning in setting_paths(cls, f"{section}.").items():
-            value: object = values
-            for key in path.split("."):
-                value = value[key]  # type: ignore[index]
-            _list(path, f"  {value}", meaning)
+    try:
+        found = load_preset(preset or DEFAULT)
+    except UsageError as error:
+        if preset is None or not is_setting(preset):
+            raise
+        remedy = f"A word to look for follows a preset: {shlex.join(['mnemon', 'settings', DEFAULT, preset])}"
+        raise UsageError(f"{error} {remedy}") from error
+    config = resolve(found, set_ or ())
+    fitting = [one for one in explained(config) if _holds(word, one.path, one.meaning)]
+    if not fitting:
+        raise UsageError(
+            f"No setting of {config.preset} has {_quoted(word)} in its name or explanation. "
+            f"{shlex.join(['mnemon', 'settings', preset or DEFAULT])} lists all."
+        )
+    for one in fitting:
+        say_item(one.path, one.meaning, f"  {one.value}")
 
 
-def _list(name: str, beside: str, about: str) -> None:
-    """Print a name with what stands beside it, and below it, indented, what it is."""
-    from rich.padding import Padding
-    from rich.text import Text
+def _holds(words: Sequence[str], *texts: str) -> bool:
+    """Tell whether each word occurs in one of the texts."""
+    return all(any(word.casefold() in text.casefold() for text in texts) for word in words)
 
-    console().print(Text(name, style="bold").append(beside, style="not bold"), Padding(Text(about), (0, 0, 0, 4)))
+
+def _quoted(words: Sequence[str]) -> str:
+    return " and ".join(f"'{word}'" for word in words)
 
 
 def data(*, data: Path | None = None) -> None:

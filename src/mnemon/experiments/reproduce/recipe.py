@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mnemon.config import parse_override
 from mnemon.errors import UsageError, choose
 from mnemon.experiments import cost
 from mnemon.experiments.preset import Preset, all_presets
@@ -62,15 +63,7 @@ class Variant:
         """About how long a seed takes on one core: as stated, or as the preset says, times steps and tasks."""
         if self.stated_cost or not self.exists:
             return cost.seconds(self.stated_cost) if self.stated_cost else 0.0
-        full = self.full_cost or presets()[self.preset].cost
-        return cost.seconds(full) * self._ratio("training", "steps") * self._ratio("benchmark", "n_tasks")
-
-    def _ratio(self, section: str, name: str) -> float:
-        before = presets()[self.preset].given(section, name)
-        after = [
-            word.partition("=")[2] for word in self.settings if word.startswith((f"{name}=", f"{section}.{name}="))
-        ]
-        return float(after[-1]) / float(before) if before and after else 1.0
+        return presets()[self.preset].seconds(dict(map(parse_override, self.settings)), self.full_cost)
 
 
 @dataclass(frozen=True)
