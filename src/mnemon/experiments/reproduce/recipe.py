@@ -34,6 +34,8 @@ BUDGETS = {
     SMOKE: "about a minute for each, on the embedded digits",
 }
 _LEFT_OUT = "left out"
+ALL = "all"
+"""Stands for the names of all recipes."""
 MOST_NAMES = 12
 """Cells that are named in a sentence."""
 
@@ -169,8 +171,8 @@ def _load(path: Path) -> Recipe:
 
 
 def chosen(wanted: Sequence[str], only: Sequence[str] = ()) -> list[Recipe]:
-    """Return the recipes of these names, all without a name; of their cells only those that fit a pattern."""
-    recipes = [load(name) for name in dict.fromkeys(wanted or names())]
+    """Return the recipes of these names, all without a name or by "all"; of their cells those that fit a pattern."""
+    recipes = [load(name) for name in (names() if ALL in wanted else dict.fromkeys(wanted or names()))]
     if not only:
         return recipes
     found = [replace(r, cells=tuple(cell for cell in r.cells if _fits(cell, only))) for r in recipes]
