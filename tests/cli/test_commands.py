@@ -18,7 +18,7 @@ from mnemon.config import setting_paths
 from mnemon.experiments.preset import all_presets
 from mnemon.experiments.run_config import REGISTRIES
 
-COMMANDS = ("compare", "data", "presets", "report", "run", "settings", "show")
+COMMANDS = ("compare", "data", "list", "presets", "report", "reproduce", "run", "settings", "show", "sweep")
 
 
 def one_line(text: str) -> str:
@@ -47,8 +47,16 @@ def test_help_of_a_command_explains_each_of_its_words(mnemon, command):
     assert f"mnemon {command}" in outcome.out
     text = one_line(outcome.out)
     options = re.findall(r"(--[a-z]+)(?: -s)? (?:INT|STR\.\.\.|STR|PATH) (\S)", text)
-    assert all(letter.isupper() or letter in "c" for _, letter in options), options
-    assert len(options) == {"compare": 12, "run": 10, "settings": 1, "data": 1, "report": 1}.get(command, 0)
+    assert all(letter.isupper() or letter in "cp" for _, letter in options), options
+    assert len(options) == {
+        "compare": 12,
+        "run": 10,
+        "settings": 1,
+        "data": 1,
+        "report": 1,
+        "reproduce": 11,
+        "sweep": 12,
+    }.get(command, 0)
     assert widest(outcome.out) <= 80
 
 
@@ -188,6 +196,38 @@ def test_a_run_is_shown_as_it_was_when_it_ended(mnemon, small, monkeypatch, colu
     ]
 
 
+def test_the_runs_that_are_there_are_listed(mnemon, finished, stopped, tmp_path):
+    nothing = mnemon("list")
+    assert (nothing.code, nothing.out) == (0, "There are no runs yet: no folder runs. To start one: mnemon run\n")
+    before = contents(tmp_path)
+    outcome = mnemon("list", ".")
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err) == (0, "")
+    assert re.fullmatch(r"finished  begun 20\d\d-\d\d-\d\d \d\d:\d\d", lines[0])
+    assert re.fullmatch(
+        r"    split-digits, hypernet, 1 seed: finished; final accuracy \d\d\.\d\d %", lines[1].rstrip()
+    )
+    assert lines[2].startswith("stopped  begun 20")
+    assert lines[3].rstrip() == "    split-digits, hypernet, 1 seed: 1 of 3 tasks learned"
+    assert contents(tmp_path) == before
+    (stopped / "record.json").write_text("{")
+    outcome = mnemon("list", ".")
+    assert outcome.code == 0
+    assert [line for line in outcome.out.splitlines() if "damaged" in line] == outcome.out.splitlines()[2:]
+    assert "\nThe record in stopped is damaged: record.json holds no run " in outcome.out
+    (tmp_path / "empty").mkdir()
+    assert mnemon("list", "empty").out == "There are no runs in empty, nor below it.\n"
+
+
+def test_a_folder_that_is_missing_is_not_listed(refused):
+    assert refused("list", "nowhere") == "There is no folder nowhere."
+
+
+def test_a_long_name_of_a_folder_is_listed_in_one_piece(mnemon, finished, tmp_path):
+    finished.rename(tmp_path / ("long-" * 30))
+    assert mnemon("list", ".").out.startswith(f"{'long-' * 30}  begun ")
+
+
 def test_showing_changes_nothing(mnemon, stopped):
     before = contents(stopped)
     outcome = mnemon("show", stopped)
@@ -264,9 +304,10 @@ def processor_time(code):
     return outcome.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"], ["sweep"]]
-)
+LOOKS = (["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"], ["sweep"], ["list", "RUN"])
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=lambda words: words[0])
 def test_commands_that_only_look_answer_at_once_and_without_torch(words, finished):
     words = [str(finished) if word == "RUN" else word for word in words]
     ours, bare = [], []
@@ -277,6 +318,10 @@ def test_commands_that_only_look_answer_at_once_and_without_torch(words, finishe
         # What the command-line library takes for the help of an empty command: a slow machine is slow for both.
         bare.append(processor_time(BARE)[1])
     assert min(ours) < 2 * min(bare)
+
+
+def test_the_recipes_are_listed_without_torch():
+    assert processor_time(IMPORTED.format(words=["reproduce"]))[0].splitlines()[-1] == "IMPORTED"
 
 
 def test_the_installed_command_and_the_module_are_the_same():

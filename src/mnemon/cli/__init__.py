@@ -9,16 +9,18 @@ from typing import NoReturn
 from cyclopts import CycloptsError
 
 from mnemon.cli.app import app, console
+from mnemon.cli.listing import data, presets, runs, settings
 from mnemon.cli.mistakes import message_of
 from mnemon.cli.reporting import report
 from mnemon.cli.reproducing import reproduce
-from mnemon.cli.showing import data, presets, show, show_settings
+from mnemon.cli.showing import show
 from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
 from mnemon.errors import UsageError, shortened
 
-for command in (run, compare, reproduce, sweep, report, presets, show_settings, show, data):
-    app.command(command, name=command.__name__.removeprefix("show_"))
+for command in (run, compare, reproduce, sweep, report, presets, settings, show, data):
+    app.command(command)
+app.command(runs, name="list")
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:

@@ -36,4 +36,5 @@ def say_item(name: str, about: str, beside: str = "") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    console().print(Text(name, style="bold").append(beside, style="not bold"), Padding(Text(about), (0, 0, 0, 4)))
+    console().print(Text(name, style="bold").append(beside, style="not bold"), soft_wrap=True)  # it can be copied
+    console().print(Padding(Text(about), (0, 0, 0, 4)))

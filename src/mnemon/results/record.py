@@ -107,8 +107,11 @@ class RunRecord:
         write_text(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
 
     @classmethod
-    def read(cls, folder: Path) -> RunRecord:
-        """Read a run folder; every value has its type, and lists have lengths that fit."""
+    def read(cls, folder: Path, losses: bool = True) -> RunRecord:
+        """Read a run folder; every value has its type, and lists have lengths that fit.
+
+        `losses`: read them, too, which takes as long as all the rest of a long run.
+        """
         with _damage_named(folder, RECORD):
             facts = read_facts(folder / RECORD)
         _check_format(folder, facts)
@@ -117,7 +120,7 @@ class RunRecord:
         with _damage_named(folder, CONFIG):
             record.config = _settings(read_toml(read_text(folder / CONFIG)))
         with _damage_named(folder, LOSSES):
-            lines = read_text(folder / LOSSES).splitlines() if is_there(folder / LOSSES) else []
+            lines = read_text(folder / LOSSES).splitlines() if losses and is_there(folder / LOSSES) else []
             record.losses = [_loss(line) for line in lines]
         return record
 

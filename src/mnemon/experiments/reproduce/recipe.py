@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mnemon.config import parse_override
 from mnemon.errors import UsageError, choose
 from mnemon.experiments import cost
 from mnemon.experiments.preset import Preset, all_presets
@@ -65,7 +64,8 @@ class Variant:
         """About how long a seed takes on one core: as stated, or as the preset says, times steps and tasks."""
         if self.stated_cost or not self.exists:
             return cost.seconds(self.stated_cost) if self.stated_cost else 0.0
-        return presets()[self.preset].seconds(dict(map(parse_override, self.settings)), self.full_cost)
+        changes = {name: value for name, _, value in (word.partition("=") for word in self.settings)}
+        return presets()[self.preset].seconds(changes, self.full_cost)
 
 
 @dataclass(frozen=True)
