@@ -140,7 +140,7 @@ def test_the_losses_are_not_read(write, tmp_path):
     folder = write("one")
     (folder / LOSSES).write_text("{")
     assert len(lines_of(tmp_path)) == 1
-    with pytest.raises(UsageError, match="is damaged: losses.jsonl"):
+    with pytest.raises(UsageError, match=r"is damaged: losses\.jsonl"):
         RunRecord.read(folder)
 
 
