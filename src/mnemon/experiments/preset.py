@@ -11,7 +11,7 @@ from typing import Any
 from mnemon.errors import UsageError, choose
 from mnemon.experiments import cost
 from mnemon.notation import NotationError, read_toml
-from mnemon.whole_files import read_text
+from mnemon.whole_files import is_there, read_text
 
 FOLDER = Path(__file__).parent / "presets"
 DEFAULT = "split-digits"
@@ -55,6 +55,11 @@ def load_preset(name: str) -> Preset:
     return _read(_find(name, Path()))
 
 
+def is_preset(name: str) -> bool:
+    """Tell whether there is a preset of this name."""
+    return name in _files()
+
+
 def all_presets() -> list[Preset]:
     """Return all presets in the order of their names."""
     return [_read(path) for path in _files().values()]
@@ -68,7 +73,7 @@ def _files() -> dict[str, Path]:
 def _find(name: str, beside: Path) -> Path:
     if not name.endswith(".toml"):
         return choose("preset", name, _files(), "mnemon presets")
-    if not (beside / name).exists():
+    if not is_there(beside / name):
         raise UsageError(f"There is no preset file {beside / name}.")
     return beside / name
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from mnemon.errors import UsageError
 from mnemon.results import comparison, sweep
 from mnemon.results.comparison import Comparison
-from mnemon.results.facts import is_there
 from mnemon.results.record import RECORD, RunRecord, find_runs
 from mnemon.results.sweep import SweepRecord
 from mnemon.results.tables import spread, tested_on
+from mnemon.whole_files import is_there
 
 FINISHED = "finished"
 MOST_METHODS = 4

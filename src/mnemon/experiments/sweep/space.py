@@ -181,6 +181,8 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Rang
             raise UsageError("choices stand alone: leave out low, high, step and log.")
         if not isinstance(given["choices"], list) or not given["choices"]:
             raise UsageError(f"choices must be a list with something in it, not {given['choices']!r}.")
+        if len(given["choices"]) > MOST_CHOICES:
+            raise UsageError(f"choices must be at most {MOST_CHOICES:,}, not {len(given['choices']):,}.")
         return Range(choices=tuple(converted(item) for item in given["choices"]))
     if not {"low", "high"} <= given.keys():
         raise UsageError("It takes choices, or low and high.")
@@ -200,7 +202,7 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Rang
 
 
 MOST_CHOICES = 10_000
-"""Networks that layers and widths may stand for."""
+"""Values of a setting, such as the networks that layers and widths stand for."""
 
 
 def _given(value: Any) -> dict[str, Any]:
