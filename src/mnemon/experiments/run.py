@@ -258,6 +258,7 @@ def _new_record(config: RunConfig, seed: int, stream: TaskStream, learner: Abstr
     counts = learner.counts()
     return RunRecord(
         preset=config.preset,
+        changes=list(config.changes),
         config=config.plain(),
         seed=seed,
         metric="accuracy" if stream.kind is Kind.CLASSIFICATION else "mse",

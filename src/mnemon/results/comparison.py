@@ -253,9 +253,17 @@ def _notes(entries: Sequence[Entry]) -> list[str]:
     lines = ["1 seed for each method" if seeds == 1 else f"{seeds} seeds for each method, mean ± SEM"]
     if finished < runs:
         lines[0] += f"; {finished} of {runs} runs are finished"
+    if shared := _shared_changes(entries):
+        lines.append(f"In all methods: {', '.join(shared)}")
     lines += [f"{e.label}: seed {seed} failed: {reason}" for e in entries for seed, reason in e.failures.items()]
     lines += [f"{e.label}: {alarm}" for e in entries for r in e.records for alarm in r.alarms]
     return list(dict.fromkeys(lines))
+
+
+def _shared_changes(entries: Sequence[Entry]) -> list[str]:
+    """Return the settings in which all methods differ from their presets; those of one alone are in its label."""
+    first, *others = (entry.records[0].changes for entry in entries)
+    return [change for change in first if all(change in other for other in others)]
 
 
 # The files

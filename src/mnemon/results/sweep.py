@@ -189,6 +189,8 @@ def shown(record: SweepRecord, trials: Sequence[Trial], most: int = 10) -> Rende
     """Show the best trials, and how many there are."""
     title = Text(f"\nSweep of {record.preset}", style="bold")
     title.append(f"  {judged_by(record)}, mean over tasks; seed {record.seed}\n", style="")
+    if record.fixed:
+        title.append(f"In all trials: {', '.join(as_word(*setting) for setting in record.fixed.items())}\n", style="")
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
     for name in ("trial", "score", *(name.rpartition(".")[2] for name in names)):

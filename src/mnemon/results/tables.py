@@ -12,6 +12,7 @@ from rich.text import Text
 from mnemon.config import differences
 from mnemon.errors import UsageError
 from mnemon.results.metrics import METRICS, mean_and_sem
+from mnemon.results.naming import described
 from mnemon.results.record import RunRecord
 
 MOST_TASKS = 10
@@ -39,7 +40,7 @@ def check_same_experiment(records: Sequence[RunRecord]) -> None:
         if subject(r) != subject(first):
             raise UsageError(f"There are runs of different tasks here, though of the same settings. {remedy}")
         if r.seed in (other.seed for other in records[:i]):
-            raise UsageError(f"There are two runs of {r.preset} with seed {r.seed} here. {remedy}")
+            raise UsageError(f"There are two runs of {r.name} with seed {r.seed} here. {remedy}")
 
 
 def subject(record: RunRecord) -> tuple[str, str, list[str]]:
@@ -110,11 +111,13 @@ def _title(records: Sequence[RunRecord], counted: Sequence[RunRecord]) -> Text:
     some = f"{n} seeds" if n == len(records) else f"{n} of {len(records)} seeds"
     seeds = f"seed {first.seed}" if len(records) == 1 else some if n == 1 else f"{some}, mean ± SEM"
     method = first.config.get("method", {}).get("name", "")
-    text = Text(f"\n{first.preset}", style="bold")
+    text = Text(f"\n{first.name}", style="bold")
     text.append(f"  {method}, {seeds}", style="")
     unfinished = [r for r in records if not r.finished]
     if unfinished:
         text.append(f"  ({len(unfinished)} not finished)", style="yellow")
+    if said := described(first.preset, first.changes):
+        text.append(f"\n{said}", style="")
     return text
 
 
