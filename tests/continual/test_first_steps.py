@@ -192,6 +192,15 @@ def test_the_name_of_a_task_is_shown_as_it_is(monkeypatch):
     assert "learning [/day] [bold]one" in terminal.getvalue()
 
 
+def test_a_long_name_leaves_room_for_the_bar_and_the_loss(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "60")
+    make().learn(clouds(0), task="monday" * 20, steps=3)
+    last = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", terminal.getvalue()).split("\r")[-1].strip()
+    assert re.fullmatch(r"learning monda… ━{20} loss \d\.\d{4} \d:\d\d:\d\d", last)
+
+
 def test_progress_is_not_written_into_files(capsys):
     make().learn(clouds(0), task="monday", steps=3)
     assert capsys.readouterr() == ("", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +17,7 @@ from mnemon.results.record import RunRecord
 
 MOST_TASKS = 10
 """Tasks shown in full; of longer streams the first and last are shown."""
+_ENDLESS = 10_000
 
 
 def summary(records: Sequence[RunRecord]) -> RenderableType:
@@ -89,6 +90,11 @@ def tested_on(record: RunRecord) -> str:
 def voted(record: RunRecord) -> int:
     """Return how many inputs in a row had one vote about their task."""
     return int(record.config.get("method", {}).get("vote", 1))
+
+
+def fits(table: Table, console: Console, options: ConsoleOptions) -> bool:
+    """Say whether a table is shown whole, with no cell folded."""
+    return console.measure(table, options=options.update(max_width=_ENDLESS)).maximum <= options.max_width
 
 
 def in_form(value: float, form: str) -> str:
