@@ -145,8 +145,9 @@ def test_a_model_shows_its_tasks_and_sizes(learned):
     shared = learned.state.learner.memory.hypernet.count()
     # The weights that every task starts from, two tasks, and an embedding, a factor and batch norm for each.
     kept = shared + 163 + 2 * 66
-    assert (
-        second == f"  memory {kept / 163:.1f} × the module: {kept:,} numbers (hypernetwork {shared:,}, 66 per task)"
+    assert second == (
+        f"  memory {kept / 163:.1f} × the module: {kept:,} numbers (starting weights 163, hypernetwork {shared:,}, "
+        "66 per task)"
     )
     assert monday.startswith("  monday: classes, 120 examples, accuracy ")
     assert tuesday.endswith(" % on training data")
@@ -168,6 +169,16 @@ def test_a_model_shows_what_its_densities_cost():
     model.learn(clouds(0), task="one", steps=1, quiet=True)
     densities = model.state.learner.densities
     assert f", densities {densities.count():,}, 100 per task)\n" in repr(model)
+    times, kept, start, hypernet, own, per_task = map(
+        float,
+        re.search(
+            r"memory ([\d.]+) × the module: ([\d_]+) numbers \(starting weights ([\d_]+), hypernetwork ([\d_]+), "
+            r"densities ([\d_]+), ([\d_]+) per task",
+            re.sub(r"(?<=\d),(?=\d)", "_", repr(model)),
+        ).groups(),
+    )
+    assert kept == start + hypernet + own + per_task
+    assert times == round(kept / 163, 1)
 
 
 class Terminal(io.StringIO):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -395,3 +396,9 @@ def test_a_folder_without_a_sweep_is_named(tmp_path):
         SweepRecord.read(tmp_path)
     with pytest.raises(UsageError, match="There is no folder"):
         SweepRecord.read(Path("nowhere"))
+
+
+def test_the_folder_of_a_sweep_says_what_is_changed_in_its_space(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ready = prepare("split-digits", ["steps=5"], None, None, 0, None, None, 1, PLACE)
+    assert re.fullmatch(r"sweep-split-digits\+steps=5-\d{8}-\d{6}", ready.folder.name)
