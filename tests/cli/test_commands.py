@@ -228,6 +228,30 @@ def test_a_long_name_of_a_folder_is_listed_in_one_piece(mnemon, finished, tmp_pa
     assert mnemon("list", ".").out.startswith(f"{'long-' * 30}  begun ")
 
 
+def test_a_run_is_called_what_it_is_everywhere(mnemon, small, monkeypatch, tmp_path):
+    monkeypatch.delenv("MNEMON_NO_REPORT")
+    outcome = mnemon("run", *small, "--set", "benchmark=permuted-digits", "--quiet")
+    (folder,) = Path("runs").iterdir()
+    said = "permuted-digits+n_tasks=3+hypernet.chunk=300+hidden=20+steps=20"
+    assert re.fullmatch(re.escape(said) + r"-\d{8}-\d{6}", folder.name)
+    settings = (
+        "Preset split-digits with benchmark=permuted-digits, benchmark.n_tasks=3, method.hypernet.chunk=300, "
+        "target.hidden=[20], training.steps=20"
+    )
+    for text in (outcome.out, mnemon("show", folder).out, (folder / "summary.txt").read_text()):
+        assert one_line(text).startswith(f"permuted-digits hypernet, seed 0 {settings} Accuracy (%) on each task ")
+    record = json.loads((folder / "record.json").read_text())
+    assert (record["name"], record["preset"]) == ("permuted-digits", "split-digits")
+    page = (folder / "report.html").read_text()
+    assert "<h1>permuted-digits</h1>" in page
+    assert page.count(settings) == 2
+    # Every setting that is shown can be typed; with all of them the preset makes the same run.
+    words = [word for change in record["changes"] for word in ("--set", change)]
+    assert mnemon("run", *words, "--quiet", "--no-report", "--out", "again").code == 0
+    again = json.loads((tmp_path / "again" / "record.json").read_text())
+    assert (again["matrix"], again["changes"]) == (record["matrix"], record["changes"])
+
+
 def test_showing_changes_nothing(mnemon, stopped):
     before = contents(stopped)
     outcome = mnemon("show", stopped)

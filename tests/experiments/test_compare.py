@@ -200,7 +200,7 @@ def test_each_method_has_a_folder_with_one_for_each_seed(tmp_path):
 
 def test_labels_that_look_alike_have_folders_of_their_own():
     names = compare._folder_names(["a:b=1", "a-b=1", "A:b=1", "../../x.toml", ":", "…", "x" * 300])
-    assert list(names.values()) == ["a-b=1", "a-b=1-2", "A-b=1-3", "x.toml", "method", "method-2", "x" * 80]
+    assert list(names.values()) == ["a-b=1", "a-b=1-2", "A-b=1-3", "x.toml", "run", "run-2", "x" * 90]
 
 
 def test_a_method_that_refuses_the_scenario_is_named_before_anything_is_made(tmp_path):

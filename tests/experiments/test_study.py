@@ -45,7 +45,7 @@ def test_without_a_name_a_new_folder_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(study.time, "strftime", lambda form: "NOW")
     names = [str(new_jobs(CONFIG, range(1), None, PLACE)[0]) for _ in range(3)]
-    assert names == ["runs/toy-NOW", "runs/toy-NOW-2", "runs/toy-NOW-3"]
+    assert names == [f"runs/toy+hypernet.hidden=4+steps=3-NOW{again}" for again in ("", "-2", "-3")]
 
 
 def test_a_folder_that_exists_is_left_as_it_is(tmp_path):

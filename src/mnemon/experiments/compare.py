@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.experiments.study import Failures, Job, dated_folder, keep_begun, resumed_jobs
 from mnemon.learners import LEARNERS
 from mnemon.results.comparison import Comparison
+from mnemon.results.naming import short_name
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Plan:
     scenario: Scenario
     methods: dict[str, RunConfig]
     """By the label of each: the word with which the user named it."""
+    changes: tuple[str, ...] = ()
+    """The settings that are changed in all methods, as the user named them."""
 
 
 def make_plan(
@@ -44,7 +46,7 @@ def make_plan(
             raise UsageError(f"'{word}' is named twice; a variant is written METHOD:name=value.")
     finder = _Finder(benchmark or DEFAULT, choose("scenario", scenario or "cl1", _SCENARIOS))
     methods = {word: _config(word, finder, overrides) for word in words}
-    return Plan(finder.preset.name, finder.scenario, methods)
+    return Plan(finder.preset.name, finder.scenario, methods, tuple(overrides))
 
 
 def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, place: Place) -> tuple[Path, list[Job]]:
@@ -53,7 +55,8 @@ def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, place: Place)
     for label, config in plan.methods.items():
         with _said_of(label):  # what is wrong with a method shows before a folder is made
             records[label] = begin(config, seeds[0], place)
-    folder = new_folder(out or dated_folder(f"compare-{plan.benchmark}-{plan.scenario.value}"))
+    name = short_name(f"compare-{plan.benchmark}-{plan.scenario.value}", plan.changes)
+    folder = new_folder(out or dated_folder(name))
     folders = _folder_names(plan.methods)
     jobs: list[Job] = []
     for seed in seeds:  # all methods of a seed before the next seed: the table is whole as early as can be
@@ -202,8 +205,8 @@ def _folder_names(labels: Iterable[str]) -> dict[str, str]:
     """Return a name that any file system takes for each label, no two alike."""
     names: dict[str, str] = {}
     for label in labels:
-        safe = re.sub(r"[^\w.=+-]+", "-", label).strip("-.")[:80] or "method"
+        name = short_name(label, [])
         taken = {name.casefold() for name in names.values()}
-        tries = (safe, *(f"{safe}-{i}" for i in range(2, len(names) + 2)))
+        tries = (name, *(f"{name}-{i}" for i in range(2, len(names) + 2)))
         names[label] = next(name for name in tries if name.casefold() not in taken)
     return names

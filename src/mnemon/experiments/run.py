@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import mnemon
-from mnemon.benchmarks.task import Kind, TaskStream, hold_out, names
+from mnemon.benchmarks.task import TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments import events, predicting, sampling
 from mnemon.experiments.run_config import RunConfig, from_record
@@ -258,9 +258,10 @@ def _new_record(config: RunConfig, seed: int, stream: TaskStream, learner: Abstr
     counts = learner.counts()
     return RunRecord(
         preset=config.preset,
+        changes=list(config.changes),
         config=config.plain(),
         seed=seed,
-        metric="accuracy" if stream.kind is Kind.CLASSIFICATION else "mse",
+        metric=stream.metric,
         task_names=names(stream.tasks),
         counts={**asdict(counts), "compression": counts.compression, "sees_past": learner.sees_past},
         versions=_versions(device),

@@ -88,7 +88,7 @@ def _by_settings(runs: dict[Path, RunRecord]) -> list[Experiment]:
         key, times = json.dumps([record.config, *subject(record)], sort_keys=True), 0
         while (key, times) in found and record.seed in {r.seed for r in found[key, times].records}:
             times += 1
-        label = f"{record.preset} vote={vote}" if (vote := voted(record)) > 1 else record.preset
+        label = f"{record.name} vote={vote}" if (vote := voted(record)) > 1 else record.name
         found.setdefault((key, times), Experiment(label, {})).runs[path] = record
     experiments = list(found.values())
     for label in {experiment.label for experiment in experiments}:
@@ -97,7 +97,7 @@ def _by_settings(runs: dict[Path, RunRecord]) -> list[Experiment]:
 
 
 def _tell_apart(experiments: list[Experiment]) -> None:
-    """Name what differs between experiments of one preset, or else their folders."""
+    """Name what differs between experiments of one name, or else their folders."""
     if len(experiments) == 1:
         return
     settings = [dict(flat(experiment.first.config)) for experiment in experiments]
@@ -119,7 +119,7 @@ def _by_tasks(experiments: Iterable[Experiment]) -> list[Group]:
         first = experiment.first
         title = ", ".join(word for word in (benchmark_of(first), scenario_of(first)) if word)
         key = json.dumps([title, first.metric, first.task_names])
-        found.setdefault(key, Group(title or first.preset, [])).experiments.append(experiment)
+        found.setdefault(key, Group(title or first.name, [])).experiments.append(experiment)
     return list(found.values())
 
 

@@ -13,6 +13,7 @@ from mnemon.results.comparison import in_bytes, kept_per_task, ms_per_step, para
 from mnemon.results.figures.style import MOST_SERIES, spread_out
 from mnemon.results.groups import Experiment, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
+from mnemon.results.naming import described
 from mnemon.results.page import Charts, Figure, Pictures, Sheet, Table, spread_as, spread_of
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import tested_on, unit
@@ -49,6 +50,11 @@ class Section:
     @property
     def label(self) -> str:
         return self.experiment.label
+
+    @property
+    def made_of(self) -> str:
+        """Its preset, and in what it differs from that."""
+        return described(self.record.preset, self.record.changes)
 
     @property
     def record(self) -> RunRecord:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mnemon.config import differences
 from mnemon.errors import UsageError
 from mnemon.results.metrics import METRICS, mean_and_sem
+from mnemon.results.naming import described
 from mnemon.results.record import RunRecord
 
 MOST_TASKS = 10
 """Tasks shown in full; of longer streams the first and last are shown."""
+_ENDLESS = 10_000
 
 
 def summary(records: Sequence[RunRecord]) -> RenderableType:
@@ -39,7 +41,7 @@ def check_same_experiment(records: Sequence[RunRecord]) -> None:
         if subject(r) != subject(first):
             raise UsageError(f"There are runs of different tasks here, though of the same settings. {remedy}")
         if r.seed in (other.seed for other in records[:i]):
-            raise UsageError(f"There are two runs of {r.preset} with seed {r.seed} here. {remedy}")
+            raise UsageError(f"There are two runs of {r.name} with seed {r.seed} here. {remedy}")
 
 
 def subject(record: RunRecord) -> tuple[str, str, list[str]]:
@@ -90,6 +92,11 @@ def voted(record: RunRecord) -> int:
     return int(record.config.get("method", {}).get("vote", 1))
 
 
+def fits(table: Table, console: Console, options: ConsoleOptions) -> bool:
+    """Say whether a table is shown whole, with no cell folded."""
+    return console.measure(table, options=options.update(max_width=_ENDLESS)).maximum <= options.max_width
+
+
 def in_form(value: float, form: str) -> str:
     """Show a number; a dot where it is missing."""
     return "·" if math.isnan(value) else format(value, form)
@@ -110,11 +117,13 @@ def _title(records: Sequence[RunRecord], counted: Sequence[RunRecord]) -> Text:
     some = f"{n} seeds" if n == len(records) else f"{n} of {len(records)} seeds"
     seeds = f"seed {first.seed}" if len(records) == 1 else some if n == 1 else f"{some}, mean ± SEM"
     method = first.config.get("method", {}).get("name", "")
-    text = Text(f"\n{first.preset}", style="bold")
+    text = Text(f"\n{first.name}", style="bold")
     text.append(f"  {method}, {seeds}", style="")
     unfinished = [r for r in records if not r.finished]
     if unfinished:
         text.append(f"  ({len(unfinished)} not finished)", style="yellow")
+    if said := described(first.preset, first.changes):
+        text.append(f"\n{said}", style="")
     return text
 
 

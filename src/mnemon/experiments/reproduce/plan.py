@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from mnemon.experiments.reproduce.verdict import NOT_COMPARABLE, WAITING, Line, 
 from mnemon.experiments.run import Place, begin
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
 from mnemon.experiments.study import Job
+from mnemon.results.naming import short_name
 from mnemon.results.record import RECORD, RunRecord, make_folder
 from mnemon.whole_files import is_there
 
@@ -125,8 +125,7 @@ def _new_run(one: Wanted, seed: int, out: Path) -> tuple[RunConfig, Path]:
 
 def folder_name(variant: Variant) -> str:
     """Return the name of a variant's folder, for any file system: PRESET, PRESET@budget, PRESET@budget+name=value."""
-    own = [re.sub(r"[^\w.=-]+", "-", word).replace("=-", "=").strip("-") for word in variant.own]
-    return "+".join([variant.preset + (f"@{variant.budget}" if variant.budget else ""), *own])
+    return short_name(variant.preset + (f"@{variant.budget}" if variant.budget else ""), variant.own)
 
 
 def _check_free(folder: Path, config: RunConfig) -> None:

@@ -14,6 +14,7 @@ from mnemon.experiments.study import dated_folder
 from mnemon.experiments.sweep.space import Space, load_space
 from mnemon.experiments.sweep.storage import check_database, check_optuna, without_password
 from mnemon.notation import write_toml
+from mnemon.results.naming import short_name
 from mnemon.results.sweep import SweepRecord, is_sweep
 from mnemon.whole_files import write_text
 
@@ -46,7 +47,7 @@ def prepare(
         record, space = SweepRecord.read(resume), load_space(str(resume / SPACE))
     else:
         space = load_space(name or DEFAULT, overrides)
-        folder = out or dated_folder(f"sweep-{space.name}")
+        folder = out or dated_folder(short_name(f"sweep-{space.name}", overrides))
         if not is_sweep(folder):
             return Prepared(space, _begin(space, folder, seed or 0, study, url, trials, place), folder, url)
         resume, record = folder, SweepRecord.read(folder)
