@@ -211,13 +211,14 @@ def _fits(cell: Cell, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(cell.name, pattern) for pattern in patterns)
 
 
-def _number_of(preset: str, settings: Sequence[str]) -> str:
+def _number_of(preset: str, settings: tuple[str, ...]) -> str:
     """Return what was published for a preset, if these settings leave it what it is."""
     text = presets()[preset].published if preset in presets() else ""
     return text if text and (not settings or _key(preset, settings) == _key(preset)) else ""
 
 
-def _key(preset: str, settings: Sequence[str] = ()) -> str:
+@functools.cache
+def _key(preset: str, settings: tuple[str, ...] = ()) -> str:
     from mnemon.experiments.reproduce.shelf import key_of  # here: torch, which a list of recipes can do without
     from mnemon.experiments.run_config import resolve
 
