@@ -25,6 +25,18 @@ def test_links_lead_to_files(path):
         assert "://" in link or (path.parent / link).exists(), link
 
 
+def headings(path: Path) -> set[str]:
+    """The names under which the headings of a document are linked to."""
+    found = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_into_documents_lead_to_headings(path):
+    for file, name in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text(encoding="utf-8")):
+        assert name in headings(path.parent / file if file else path), f"{file}#{name}"
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_nothing_is_left_to_fill_in(path):
     assert "@@" not in path.read_text(encoding="utf-8")
