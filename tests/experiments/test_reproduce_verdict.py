@@ -44,6 +44,7 @@ accuracies = st.floats(0, 100).map(lambda value: round(value, 2))
             "below published",
             "0.16 below published, within 0.5 / within 0.5 of published",
         ),
+        ({"numbers": ((NUMBER, 20), (Published(97.58, 0.02), 20))}, "within the margin", "within 0.5 of published"),
     ],
 )
 def test_a_line_says_how_it_stands_to_every_published_number(changes, kind, verdict):
@@ -98,6 +99,13 @@ def test_of_several_published_numbers_each_has_its_difference():
         "within 0.5 of published / 0.27 above published, within 0.5",
     ]
     assert cells_of(replace(line, obstacle="other protocol"))[4] == ""
+
+
+def test_in_the_terminal_each_published_number_has_a_line_of_its_own():
+    text = printed([replace(LINE, numbers=((NUMBER, 20), (OTHER, 20)))], 100)
+    first, second = (" ".join(line.split()) for line in text.splitlines()[5:7])
+    assert first == "a HNET 97.57 ± 0.02 97.57 ± 0.01 3 +0.00 within 0.5 of published"
+    assert second == "97.30 ± 0.05 +0.27 0.27 above published, within 0.5"
 
 
 # Claims

@@ -37,7 +37,8 @@ def shown(recipe: Recipe, lines: Sequence[Line]) -> RenderableType:
         long = column in ("", "verdict")
         table.add_column(column, justify="left" if long else "right", no_wrap=not long, overflow="fold")
     for line in lines:
-        *cells, verdict = cells_of(line)
+        *cells, _ = cells_of(line, between="\n")
+        verdict = "\n".join(line.verdicts)
         table.add_row(*map(Text, cells), Text(verdict, style=_style(line)))
     title = Text(f"\n{recipe.name}", style="bold").append(f"  {recipe.about} ({recipe.where})\n", style="")
     layouts = [_IfWideEnough(_as_table(grid)) for grid in grids(lines)]
@@ -83,10 +84,10 @@ def notes(lines: Sequence[Line]) -> list[str]:
     return [f"other protocol, here and there: {way}" for way in ways[:MOST_WAYS]] + more
 
 
-def cells_of(line: Line) -> list[str]:
+def cells_of(line: Line, between: str = " / ") -> list[str]:
     """Return a line as words; of several published numbers each has its difference and its verdict."""
-    published = " / ".join(_spread(*number, line.digits) for number, _ in line.numbers)
-    difference = " / ".join(signed(one.difference, line.digits) for one in line.comparisons)
+    published = between.join(_spread(*number, line.digits) for number, _ in line.numbers)
+    difference = between.join(signed(one.difference, line.digits) for one in line.comparisons)
     return [line.name, published, measured_of(line), str(len(line.values) or ""), difference, line.verdict]
 
 

@@ -79,12 +79,15 @@ class Line:
         return Judgement.NOT_COMPARABLE.value if self.obstacle else self.comparisons[0].judgement.value
 
     @property
-    def verdict(self) -> str:
-        """The verdict in words, for each published number."""
-        if compared := self.comparisons:
-            return " / ".join(one.words for one in compared)
+    def verdicts(self) -> list[str]:
+        """The verdict in words, beside each published number; a single one where nothing is compared."""
         about = self.waits_for or (self.obstacle if self.kind == Judgement.NOT_COMPARABLE.value else "")
-        return f"{self.kind}: {about}" if about else self.kind
+        return [one.words for one in self.comparisons] or [f"{self.kind}: {about}" if about else self.kind]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one line; what holds beside every published number is said once."""
+        return " / ".join(dict.fromkeys(self.verdicts) if len(set(self.verdicts)) == 1 else self.verdicts)
 
     @property
     def claim(self) -> tuple[str, str]:
