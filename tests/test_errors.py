@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemon.errors import CheckpointError, DataError, TrainingError, UsageError, choose, suggest
+from mnemon.errors import CheckpointError, DataError, TrainingError, UsageError, choose, nearest, suggest
 
 OPTIONS = {"hypernet": 1, "joint": 2}
 
@@ -25,6 +25,32 @@ def test_nothing_is_suggested_for_a_far_name():
     with pytest.raises(UsageError) as error:
         choose("method", "xyz", OPTIONS)
     assert str(error.value) == "Unknown method 'xyz'. Choose one of: hypernet, joint."
+
+
+METHODS = ("hypernet", "online-ewc", "synaptic-intelligence", "finetuned-target", "hat", "split-mnist-cl3-hat")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ewc", "online-ewc"),  # a word of the name
+        ("EWC-online", "online-ewc"),
+        ("HAT", "hat"),  # the shortest of those which have it
+        ("cl3_hat", "split-mnist-cl3-hat"),
+        ("si", "synaptic-intelligence"),  # initials
+        ("finetune", "finetuned-target"),  # spelling
+        ("hypernett", "hypernet"),
+        ("mnis", "split-mnist-cl3-hat"),  # a part of a word
+        ("tuned", "finetuned-target"),
+        ("h", ""),
+        ("-", ""),
+        ("", ""),
+        ("xyz", ""),
+    ],
+)
+def test_a_name_is_found_by_a_part_by_initials_and_by_spelling(name, meant):
+    assert nearest(name, METHODS) == meant
+    assert suggest(name, METHODS) == (f" Did you mean '{meant}'?" if meant else "")
 
 
 @given(st.text(max_size=20))

@@ -139,6 +139,14 @@ def _remove_abandoned(folder: Path) -> None:
             os.close(handle)
 
 
+def is_there(path: Path) -> bool:
+    """Say whether there is a file or folder; one that cannot be looked at is not there."""
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, or a folder without the right to look into it
+        return False
+
+
 def check_regular(path: Path) -> None:
     """Refuse what is no file with content, such as a folder or a pipe, which would hang; raises OSError."""
     mode = path.stat().st_mode

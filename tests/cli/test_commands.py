@@ -14,9 +14,11 @@ import pytest
 from command_line import contents, ended
 
 import mnemon as package
+from mnemon.config import setting_paths
 from mnemon.experiments.preset import all_presets
+from mnemon.experiments.run_config import REGISTRIES
 
-COMMANDS = ("compare", "data", "presets", "report", "run", "settings", "show")
+COMMANDS = ("compare", "data", "list", "presets", "report", "reproduce", "run", "settings", "show", "sweep")
 
 
 def one_line(text: str) -> str:
@@ -45,8 +47,16 @@ def test_help_of_a_command_explains_each_of_its_words(mnemon, command):
     assert f"mnemon {command}" in outcome.out
     text = one_line(outcome.out)
     options = re.findall(r"(--[a-z]+)(?: -s)? (?:INT|STR\.\.\.|STR|PATH) (\S)", text)
-    assert all(letter.isupper() or letter in "c" for _, letter in options), options
-    assert len(options) == {"compare": 12, "run": 10, "settings": 1, "data": 1, "report": 1}.get(command, 0)
+    assert all(letter.isupper() or letter in "cp" for _, letter in options), options
+    assert len(options) == {
+        "compare": 12,
+        "run": 10,
+        "settings": 1,
+        "data": 1,
+        "report": 1,
+        "reproduce": 11,
+        "sweep": 12,
+    }.get(command, 0)
     assert widest(outcome.out) <= 80
 
 
@@ -71,6 +81,44 @@ def test_presets_are_listed_with_what_they_are_and_cost(mnemon, monkeypatch, col
     for preset in all_presets():
         assert f"{preset.about} Time per seed: {preset.cost}" in text
         assert f"published: {preset.published}" in text or not preset.published
+
+
+def test_presets_are_filtered_by_words_in_name_or_description(mnemon, refused):
+    def names(*words: str) -> list[str]:
+        lines = mnemon("presets", *words).out.splitlines()
+        return [line.removesuffix(" (default)") for line in lines if not line.startswith(" ")]
+
+    every = {preset.name: f"{preset.name} {preset.about}".casefold() for preset in all_presets()}
+    both = names("MNIST", "replay")
+    assert both == [name for name, text in every.items() if "mnist" in text and "replay" in text]
+    assert 0 < len(both) < len(every)
+    assert names("split-digits-hat") == ["split-digits-hat"]
+    assert refused("presets", "mnist", "nowhere") == (
+        f"No preset has 'mnist' and 'nowhere' in its name or description. `mnemon presets` lists all {len(every)}."
+    )
+
+
+def test_settings_are_filtered_by_words_in_name_or_explanation(mnemon, refused):
+    lines = mnemon("settings", "split-digits", "Strength", "--set", "beta=0.5").out.splitlines()
+    assert lines[0] == "method.beta  0.5"
+    assert [line for line in lines if not line.startswith(" ")] == lines[:1]
+    text = one_line(mnemon("settings", "split-digits", "choose", "joint").out)
+    assert text.startswith("method hypernet Choose one of: hypernet, ")
+    assert refused("settings", "split-digits", "nowhere") == (
+        "No setting of split-digits has 'nowhere' in its name or explanation. mnemon settings split-digits lists all."
+    )
+    assert refused("settings", "beta").endswith(
+        " A word to look for follows a preset: mnemon settings split-digits beta"
+    )
+
+
+@pytest.mark.parametrize("section", REGISTRIES)
+def test_every_setting_of_every_method_and_benchmark_is_listed(mnemon, section):
+    for name, config in REGISTRIES[section].items():
+        out = mnemon("settings", "--set", f"{section}={name}").out
+        assert f"\n{section}  {name}\n" in f"\n{out}"
+        for path in setting_paths(config, f"{section}."):
+            assert f"\n{path}  " in out, path
 
 
 def test_settings_are_listed_with_value_and_meaning(mnemon):
@@ -146,6 +194,38 @@ def test_a_run_is_shown_as_it_was_when_it_ended(mnemon, small, monkeypatch, colu
         f"my run/{name}"
         for name in ("checkpoint.safetensors", "config.toml", "losses.jsonl", "record.json", "summary.txt")
     ]
+
+
+def test_the_runs_that_are_there_are_listed(mnemon, finished, stopped, tmp_path):
+    nothing = mnemon("list")
+    assert (nothing.code, nothing.out) == (0, "There are no runs yet: no folder runs. To start one: mnemon run\n")
+    before = contents(tmp_path)
+    outcome = mnemon("list", ".")
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err) == (0, "")
+    assert re.fullmatch(r"finished  begun 20\d\d-\d\d-\d\d \d\d:\d\d", lines[0])
+    assert re.fullmatch(
+        r"    split-digits, hypernet, 1 seed: finished; final accuracy \d\d\.\d\d %", lines[1].rstrip()
+    )
+    assert lines[2].startswith("stopped  begun 20")
+    assert lines[3].rstrip() == "    split-digits, hypernet, 1 seed: 1 of 3 tasks learned"
+    assert contents(tmp_path) == before
+    (stopped / "record.json").write_text("{")
+    outcome = mnemon("list", ".")
+    assert outcome.code == 0
+    assert [line for line in outcome.out.splitlines() if "damaged" in line] == outcome.out.splitlines()[2:]
+    assert "\nThe record in stopped is damaged: record.json holds no run " in outcome.out
+    (tmp_path / "empty").mkdir()
+    assert mnemon("list", "empty").out == "There are no runs in empty, nor below it.\n"
+
+
+def test_a_folder_that_is_missing_is_not_listed(refused):
+    assert refused("list", "nowhere") == "There is no folder nowhere."
+
+
+def test_a_long_name_of_a_folder_is_listed_in_one_piece(mnemon, finished, tmp_path):
+    finished.rename(tmp_path / ("long-" * 30))
+    assert mnemon("list", ".").out.startswith(f"{'long-' * 30}  begun ")
 
 
 def test_showing_changes_nothing(mnemon, stopped):
@@ -224,7 +304,10 @@ def processor_time(code):
     return outcome.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"]])
+LOOKS = (["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"], ["sweep"], ["list", "RUN"])
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=lambda words: words[0])
 def test_commands_that_only_look_answer_at_once_and_without_torch(words, finished):
     words = [str(finished) if word == "RUN" else word for word in words]
     ours, bare = [], []
@@ -235,6 +318,10 @@ def test_commands_that_only_look_answer_at_once_and_without_torch(words, finishe
         # What the command-line library takes for the help of an empty command: a slow machine is slow for both.
         bare.append(processor_time(BARE)[1])
     assert min(ours) < 2 * min(bare)
+
+
+def test_the_recipes_are_listed_without_torch():
+    assert processor_time(IMPORTED.format(words=["reproduce"]))[0].splitlines()[-1] == "IMPORTED"
 
 
 def test_the_installed_command_and_the_module_are_the_same():

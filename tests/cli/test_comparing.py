@@ -223,6 +223,8 @@ def test_a_regression_is_compared_in_its_own_unit(mnemon, monkeypatch):
     [
         ([], "Name the methods to compare, such as: mnemon compare hypernet finetuned-target joint"),
         (["joint", "joint"], "'joint' is named twice; a variant is written METHOD:name=value."),
+        (["ewc"], "Unknown method 'ewc'. Did you mean 'online-ewc'? Choose one of: hnet-r, replay-bound, "),
+        (["si"], "Unknown method 'si'. Did you mean 'synaptic-intelligence'? Choose one of: hnet-r, replay-bound, "),
         (["jiont"], "Unknown method 'jiont'. Did you mean 'joint'? Choose one of: hnet-r, replay-bound, "),
         (["joint:lr"], "A method is written METHOD or METHOD:name=value,name=value, not 'joint:lr'."),
         (["joint", "--scenario", "cl0"], "Unknown scenario 'cl0'. Did you mean 'cl"),

@@ -45,6 +45,27 @@ def test_values_of_thousands_of_characters_are_not_echoed_whole(refused):
         assert len(refused("run", *words)) < 1100
 
 
+LONG = "x" * 20_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run --out LONG", "run LONG", "run LONG.toml", "run --resume LONG", "run --data LONG", "run --device LONG",
+        "run --on LONG", "run --seeds LONG", "run --set LONG", "run --LONG", "run LONG LONG", "compare LONG",
+        "compare LONG.toml", "compare hat --out LONG", "compare hat --benchmark LONG", "compare hat --scenario LONG",
+        "reproduce LONG", "reproduce table-1 --only LONG", "reproduce table-1 --also LONG",
+        "reproduce fig-regression --budget smoke --out LONG", "reproduce table-1 --report LONG", "sweep LONG",
+        "sweep LONG.toml", "sweep split-digits --out LONG", "sweep split-digits --storage LONG", "report LONG",
+        "report RUN --out LONG", "report RUN --out LONG.html", "report RUN --out LONG/page.html", "show LONG",
+        "list LONG", "presets LONG", "settings LONG", "settings split-digits LONG", "data --data LONG", "LONG",
+    ],
+)  # fmt: skip
+def test_names_of_thousands_of_characters_are_refused_in_a_line_that_is_not_as_long(refused, finished, words):
+    message = refused(*(word.replace("LONG", LONG).replace("RUN", str(finished)) for word in words.split()))
+    assert len(message) < 1100
+
+
 def test_a_study_needs_a_database(refused):
     assert refused("sweep", "split-digits", "--study", "mine") == (
         "--study names a study in a database: give its URL by --storage, or leave out --study."
@@ -57,6 +78,11 @@ def test_a_space_of_too_many_networks_is_refused_at_once(refused, tmp_path):
             f'preset = "split-digits"\n[search]\ntarget.hidden = {{layers = {layers}, widths = [10, 20, 30]}}\n'
         )
         assert "of 3 widths are more than 10,000: name fewer." in refused("sweep", "space.toml")
+
+
+def test_a_list_of_too_many_choices_is_refused_at_once(refused, tmp_path):
+    (tmp_path / "space.toml").write_text(f'preset = "split-digits"\n[search]\nbeta = {[0.1] * 10_001}\n')
+    assert refused("sweep", "space.toml") == "space.toml: beta: choices must be at most 10,000, not 10,001."
 
 
 URLS = {

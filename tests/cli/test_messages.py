@@ -104,6 +104,31 @@ def test_a_wrong_option_is_refused_before_anything_is_made(refused, tmp_path, wo
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run --beta 1", "Unknown option: --beta. It is a setting: use --set beta=1."),
+        ("run --method.beta=1", "Unknown option: --method.beta. It is a setting: use --set method.beta=1."),
+        ("run --batch-size 5 --quiet", "Unknown option: --batch-size. It is a setting: use --set batch_size=5."),
+        ("run --beta -1", "Unknown option: --beta. It is a setting: use --set beta=-1."),
+        ("run -beta 1", "Unknown option: -beta. It is a setting: use --set beta=1."),
+        ("run --steps", "Unknown option: --steps. It is a setting: use --set steps=VALUE."),
+        ("run --steps --quiet", "Unknown option: --steps. It is a setting: use --set steps=VALUE."),
+        ("run --gamma=0.5", "Unknown option: --gamma. It is a setting: use --set gamma=0.5."),
+        ("compare hypernet hat --lr 0.1", "Unknown option: --lr. It is a setting: use --set lr=0.1."),
+        ("sweep split-digits --target.hidden=[5]", "Unknown option: --target.hidden. It is a setting: use --set 'target.hidden=[5]'."),
+        ("settings --scenario cl3", "Unknown option: --scenario. It is a setting: use --set scenario=cl3."),
+        ("run --method joint", "Unknown option: --method. It is a setting: use --set method=joint."),
+        ("show x --beta 1", "Unknown option: --beta."),
+        ("run --eta 1", "Unknown option: --eta. Did you mean --set?"),
+        ("run --=1", "Unknown option: --=1."),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_given_as_an_option_is_answered_with_what_to_type(refused, tmp_path, words, message):
+    assert refused(*words.split()) == message
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", ["compare", "reproduce", "sweep"])
 def test_what_starts_processes_by_itself_is_refused_under_torchrun(refused, monkeypatch, tmp_path, command):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import contents, descendants, ended, wait_until
 
+from mnemon.experiments.sweep.space_file import all_spaces
 from mnemon.results.record import RunRecord
 from mnemon.results.sweep import COUNTED, read_trials
 
@@ -89,9 +90,27 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(start, mnemon, tmp_path):
     assert mnemon("run", "sweep/best.toml", "--set", "steps=2", "--quiet").code == 0
 
 
+def test_without_a_space_nothing_is_started_and_the_spaces_are_listed_with_their_costs(mnemon, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "1000")
+    outcome = mnemon("sweep")
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err, list(tmp_path.iterdir())) == (0, "", [])
+    assert [line for line in lines[:-1] if not line.startswith(" ")] == list(all_spaces())
+    at = lines.index("split-digits") + 1
+    assert lines[at].strip() == (
+        "The embedded digits: strength, rate and form of the hypernetwork, in trials of some seconds. Preset split-digits; searches method.beta, "
+        "method.hypernet.hidden, method.hypernet.activation, method.hypernet.embedding_size, optimizer.lr. 60 trials, about 2 s each: 2 min on one core, less with pruning."
+    )
+    assert lines[-1] == (
+        "Nothing was started. To start one: mnemon sweep split-digits (or the path of a TOML file of your own)."
+    )
+    assert "5 trials, about 2 s each: 10 s on one core" in mnemon("sweep", "--trials", 5).out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--trials", "0"], "--trials must be above 0, not 0."),
         (["nothing.toml"], "There is no space file nothing.toml."),
         (["split-digit"], "Unknown space 'split-digit'. Did you mean 'split-digits'? Choose one of: permuted-10, permuted-100-online-ewc, permuted-100-synaptic-intelligence, split-digits, split-mnist, split-mnist-architectures."),
         (["space.toml", "--set", "stesp=3"], "space.toml: Unknown setting 'stesp' of toy-regression and hypernet. Did you mean 'steps'? `mnemon settings` lists them all."),

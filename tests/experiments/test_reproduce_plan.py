@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemon.errors import UsageError
+from mnemon.benchmarks.split import SplitDigits
+from mnemon.errors import DataError, UsageError
 from mnemon.experiments.embeddings import map_of
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.reproduce import document, figures, outcome, recipe
-from mnemon.experiments.reproduce.plan import lines, make_plan, prepare, wanted
+from mnemon.experiments.reproduce.plan import lines, make_folders, make_plan, missing_data, wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SHORT, SMOKE, load
 from mnemon.experiments.reproduce.shelf import key_of, look
 from mnemon.experiments.run import Place, execute, load_run
@@ -85,7 +86,7 @@ def planned(out: Path, *names: str, budget: str = PAPER, seeds: int | None = 1, 
 
 def ran(out: Path, *names: str, should_stop=lambda: False, **options):
     plan = planned(out, *names, **options)
-    prepare(plan.jobs, PLACE)
+    make_folders(plan.jobs)
     run_jobs(plan.jobs, PLACE, 1, lambda event: None, should_stop)
     return plan
 
@@ -126,6 +127,26 @@ def test_what_is_done_is_not_run_again_and_what_was_stopped_goes_on(recipes, tmp
     assert (again.n_done, [job.folder.name for job in again.jobs]) == (2, ["seed-0"])
     for folder in sorted(path.parent for path in (tmp_path / "whole").rglob(RECORD)):
         assert result_of(tmp_path / "out" / folder.relative_to(tmp_path / "whole")) == result_of(folder)
+
+
+def test_runs_without_data_are_left_out_and_those_that_are_there_count(recipes, tmp_path, monkeypatch):
+    def without_images(*arguments):
+        raise DataError("no images")
+
+    ran(tmp_path / "out", "map")
+    plan = planned(tmp_path / "out", "one", "other", "map")
+    assert missing_data(plan.jobs, PLACE) == {}
+    monkeypatch.setattr(SplitDigits, "build", without_images)
+    assert missing_data(plan.jobs, PLACE) == {"split-digits": "no images"}
+    cells = wanted([load(name) for name in ("one", "other", "map")], PAPER)
+    shelf = look(tmp_path / "out")
+    less = make_plan(cells, 1, tmp_path / "out", shelf, {"split-digits"})
+    assert (less.jobs, less.n_done, less.seconds) == ([], 1, 0.0)
+    assert [(one.recipe.name, one.cell.row) for one in less.skipped] == [
+        ("one", "a"), ("one", "b"), ("other", "beta 0.1"), ("other", "beta 1"),
+    ]  # fmt: skip
+    assert [less.can_show(load(name), shelf) for name in ("one", "other", "map")] == [False, False, True]
+    assert planned(tmp_path / "out", "one").skipped == []
 
 
 def test_runs_made_elsewhere_count_under_whatever_name_and_are_left_alone(recipes, tmp_path):

@@ -23,6 +23,7 @@ from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
 from mnemon.seeding import own_random_numbers
 from mnemon.training import checkpoint
+from mnemon.whole_files import is_there
 
 FORMAT = 3
 EARLIER = (2,)
@@ -59,7 +60,7 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
     Weights that are generated come from the file; those that were never generated have to be the same.
     """
     path = _file(path)
-    if not _is_there(path):
+    if not is_there(path):
         raise CheckpointError(f"There is no file {path}.")
     if module is None:
         raise CheckpointError(
@@ -143,13 +144,6 @@ def _file(path: str | Path) -> Path:
     if path.name in ("", "..") or "\0" in str(path):
         raise UsageError(f"A model's file needs a name; '{path}' is none.")
     return path if path.suffix else path.with_name(path.name + SUFFIX)
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name that is too long, say
-        return False
 
 
 def _plain(value: Any) -> Any:

@@ -30,7 +30,7 @@ from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Progress, Trainer, Watcher, idle_mechanisms, task_alarms
-from mnemon.whole_files import remove_leftovers
+from mnemon.whole_files import is_there, remove_leftovers
 
 
 def check_device_name(name: str) -> None:
@@ -98,14 +98,14 @@ class _Recorder(Watcher):
 
 def new_folder(folder: Path) -> Path:
     """Make a folder for what a command does; one that exists is never touched."""
-    if folder.exists():
+    if is_there(folder):
         command = resuming(folder)
         remedy = f", or go on with what is in it: {command}" if command else "."
         raise UsageError(f"{folder} exists already and is left as it is. Choose another --out{remedy}")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(f"Could not make the folder {folder}: {error}.") from error
+        raise UsageError(f"Could not make the folder {folder}: {error.strerror or error}.") from error
     return folder
 
 
@@ -114,7 +114,7 @@ def resuming(folder: Path) -> str:
     holds = {
         "sweep": is_sweep(folder),
         "compare": is_comparison(folder),
-        "run": (folder / RECORD).exists() or any(folder.glob(f"seed-*/{RECORD}")),
+        "run": is_there(folder / RECORD) or any(folder.glob(f"seed-*/{RECORD}")),
     }
     command = next((command for command, there in holds.items() if there), "")
     return f"mnemon {command} --resume {shlex.quote(str(folder))}" if command else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mnemon import config as settings
 from mnemon.benchmarks.registry import BENCHMARKS
@@ -91,6 +91,36 @@ def setting_paths(values: dict[str, Any]) -> tuple[list[str], str]:
     """Return the dotted paths of all settings for tables with these names, and of what they are the settings."""
     paths = [path for section, cls in schema(values).items() for path in settings.setting_paths(cls, f"{section}.")]
     return paths, " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
+
+
+class Explained(NamedTuple):
+    """A setting, as a user is told of it."""
+
+    path: str
+    value: object
+    meaning: str
+
+
+def explained(config: RunConfig) -> list[Explained]:
+    """Return every setting of a run, and before those of a section with a choice what can be chosen."""
+    values, found = config.plain(), []
+    by_path = dict(settings.flat({section: values[section] for section in SECTIONS}))
+    for section, cls in schema(values).items():
+        if section in REGISTRIES:
+            choices = f"Choose one of: {', '.join(REGISTRIES[section])}."
+            found.append(Explained(section, by_path[f"{section}.name"], choices))
+        for path, meaning in settings.setting_paths(cls, f"{section}.").items():
+            found.append(Explained(path, by_path[path], meaning))
+    return found
+
+
+def is_setting(name: str) -> bool:
+    """Tell whether a name, or the end of one, stands for a setting of any method, benchmark, network or training."""
+    tables = [(section, cls) for section, registry in REGISTRIES.items() for cls in registry.values()]
+    paths = (
+        path for section, cls in (*tables, *FIXED.items()) for path in settings.setting_paths(cls, f"{section}.")
+    )
+    return name.removesuffix(".name") in REGISTRIES or any(f".{path}".endswith(f".{name}") for path in paths)
 
 
 def _table(values: dict[str, Any], section: str) -> dict[str, Any]:

@@ -26,11 +26,10 @@ from mnemon.results.facts import (
     check_choice,
     check_format,
     check_numbers,
-    is_there,
     read_facts,
 )
 from mnemon.results.metrics import AccuracyMatrix
-from mnemon.whole_files import read_text, write_text
+from mnemon.whole_files import is_there, read_text, write_text
 
 FORMAT = 2
 CONFIG, RECORD, LOSSES = "config.toml", "record.json", "losses.jsonl"
@@ -107,8 +106,11 @@ class RunRecord:
         write_text(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
 
     @classmethod
-    def read(cls, folder: Path) -> RunRecord:
-        """Read a run folder; every value has its type, and lists have lengths that fit."""
+    def read(cls, folder: Path, losses: bool = True) -> RunRecord:
+        """Read a run folder; every value has its type, and lists have lengths that fit.
+
+        `losses`: read them, too, which takes as long as all the rest of a long run.
+        """
         with _damage_named(folder, RECORD):
             facts = read_facts(folder / RECORD)
         _check_format(folder, facts)
@@ -117,7 +119,7 @@ class RunRecord:
         with _damage_named(folder, CONFIG):
             record.config = _settings(read_toml(read_text(folder / CONFIG)))
         with _damage_named(folder, LOSSES):
-            lines = read_text(folder / LOSSES).splitlines() if is_there(folder / LOSSES) else []
+            lines = read_text(folder / LOSSES).splitlines() if losses and is_there(folder / LOSSES) else []
             record.losses = [_loss(line) for line in lines]
         return record
 
@@ -226,7 +228,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"Could not make the folder {folder}: {error}.") from error
+        raise UsageError(f"Could not make the folder {folder}: {error.strerror or error}.") from error
 
 
 def _without_nan(value: Any) -> Any:

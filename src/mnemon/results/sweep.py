@@ -27,9 +27,9 @@ from rich.text import Text
 from mnemon.config import as_word
 from mnemon.errors import UsageError
 from mnemon.notation import read_json, write_toml
-from mnemon.results.facts import METRICS, check_at_least, check_choice, check_numbers, is_there
+from mnemon.results.facts import METRICS, check_at_least, check_choice, check_numbers
 from mnemon.results.summary_file import read_summary
-from mnemon.whole_files import read_text, write_text
+from mnemon.whole_files import is_there, read_text, write_text
 
 FORMAT = 1
 FILE, TRIALS, BEST = "sweep.json", "trials.csv", "best.toml"
@@ -158,7 +158,7 @@ def write_best(folder: Path, record: SweepRecord, best: Trial) -> None:
     """Write a preset of the best settings; it is tested on the test data."""
     values: dict[str, Any] = {
         "like": record.preset,
-        "about": f"The best of a sweep of {record.preset}: {_score(best.score, record)} {judged_by(record)}.",
+        "about": f"The best of a sweep of {record.preset}: {score(best.score, record)} {judged_by(record)}.",
     }
     for path, value in {**record.fixed, **best.settings}.items():
         *tables, last = path.split(".")
@@ -181,7 +181,8 @@ def judged_by(record: SweepRecord) -> str:
     return f"{'% correct' if record.metric == 'accuracy' else 'mean squared error'} on {data}"
 
 
-def _score(value: float, record: SweepRecord) -> str:
+def score(value: float, record: SweepRecord) -> str:
+    """Show a score; a dot where it is missing."""
     return "·" if math.isnan(value) else f"{value:.2f}" if record.metric == "accuracy" else f"{value:.4f}"
 
 
@@ -195,7 +196,7 @@ def shown(record: SweepRecord, trials: Sequence[Trial], most: int = 10) -> Rende
         table.add_column(name, justify="right", overflow="fold")
     for i, trial in enumerate(ranked(trials, record.metric)[:most]):
         values = (_short(trial.settings.get(name, "")) for name in names)
-        table.add_row(str(trial.number), _score(trial.score, record), *values, style="bold" if i == 0 else "")
+        table.add_row(str(trial.number), score(trial.score, record), *values, style="bold" if i == 0 else "")
     return Group(title, table, Text(counted(record, trials)))
 
 

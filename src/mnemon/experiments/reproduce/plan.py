@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mnemon.config import differences
-from mnemon.errors import UsageError
+from mnemon.errors import DataError, UsageError
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
 from mnemon.experiments.reproduce.shelf import Shelf, key_of, substance
 from mnemon.experiments.reproduce.verdict import Line
@@ -18,6 +18,7 @@ from mnemon.experiments.run import Place, begin
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
 from mnemon.experiments.study import Job
 from mnemon.results.record import RECORD, RunRecord, make_folder
+from mnemon.whole_files import is_there
 
 RUNS = "runs"
 
@@ -65,38 +66,61 @@ class Plan:
     """Of the jobs, how many go on from a checkpoint."""
     seconds: float
     """About how long the jobs take on one core."""
+    skipped: list[Wanted]
+    """The cells with runs that cannot be made: their data are missing."""
+
+    def can_show(self, recipe: Recipe, shelf: Shelf) -> bool:
+        """Tell whether there is anything to show of a recipe: not if all that it needs is skipped."""
+        own = [one for one in self.cells if one.recipe is recipe and one.config is not None]
+        skipped = {one.key for one in self.skipped} - shelf.finished.keys()
+        return not own or any(one.key not in skipped for one in own)
 
 
-def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf) -> Plan:
-    """Find out what is left; what several recipes need is run once, all cells of a seed before the next seed."""
-    needed: dict[tuple[int, str], Wanted] = {}
-    for one in cells:
-        if one.config is not None:
-            for seed in range(seeds or one.recipe.n_seeds(one.cell, one.budget)):
-                needed.setdefault((seed, one.key), one)
+def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf, without: Collection[str] = ()) -> Plan:
+    """Find out what is left; what several recipes need is run once, all cells of a seed before the next seed.
+
+    `without`: benchmarks whose data are missing.
+    """
+    needed = _needed(cells, seeds)
+    left = {(seed, key): one for (seed, key), one in needed.items() if seed not in shelf.finished.get(key, {})}
+    skipped = {key for (_, key), one in left.items() if _benchmark(one) in without}
     jobs: list[Job] = []
-    n_done, n_begun, seconds, taken = 0, 0, 0.0, set[Path]()
-    for seed, key in sorted(needed, key=lambda both: both[0]):
-        one = needed[seed, key]
-        assert one.config is not None
-        if seed in shelf.finished.get(key, {}):
-            n_done += 1
+    n_begun, seconds, taken = 0, 0.0, set[Path]()
+    for (seed, key), one in left.items():
+        if key in skipped:
             continue
         begun = shelf.unfinished.get(key, {}).get(seed)
-        config, folder = (
-            (begun.config, begun.folder)
-            if begun
-            else (one.config, out / RUNS / folder_name(one.variant) / f"seed-{seed}")
-        )
-        if begun is None:
-            _check_free(folder, one.config)
+        config, folder = (begun.config, begun.folder) if begun else _new_run(one, seed, out)
         if folder in taken:
             raise UsageError(f"Two different runs would both be kept in {folder}: name their settings alike.")
         taken.add(folder)
         n_begun += begun is not None
         seconds += one.variant.seconds
         jobs.append(Job(len(jobs), config, seed, folder, folder.parent.name))
-    return Plan(cells, jobs, n_done, n_begun, seconds)
+    n_done = len(needed) - len(left)
+    return Plan(cells, jobs, n_done, n_begun, seconds, [one for one in cells if one.key in skipped])
+
+
+def _needed(cells: list[Wanted], seeds: int | None) -> dict[tuple[int, str], Wanted]:
+    """Return the runs that cells need by seed and settings, in the order in which they are run."""
+    needed: dict[tuple[int, str], Wanted] = {}
+    for one in cells:
+        if one.config is not None:
+            for seed in range(seeds or one.recipe.n_seeds(one.cell, one.budget)):
+                needed.setdefault((seed, one.key), one)
+    return dict(sorted(needed.items(), key=lambda item: item[0][0]))
+
+
+def _benchmark(one: Wanted) -> str:
+    return one.config.benchmark_name if one.config else ""
+
+
+def _new_run(one: Wanted, seed: int, out: Path) -> tuple[RunConfig, Path]:
+    """Return the config and the folder of a run that is not begun yet."""
+    assert one.config is not None
+    folder = out / RUNS / folder_name(one.variant) / f"seed-{seed}"
+    _check_free(folder, one.config)
+    return one.config, folder
 
 
 def folder_name(variant: Variant) -> str:
@@ -107,7 +131,7 @@ def folder_name(variant: Variant) -> str:
 
 def _check_free(folder: Path, config: RunConfig) -> None:
     """Refuse a folder in which there is a run with other settings."""
-    if not (folder / RECORD).exists():
+    if not is_there(folder / RECORD):
         return
     try:
         different = differences(substance(from_record(RunRecord.read(folder))), substance(config))
@@ -120,14 +144,27 @@ def _check_free(folder: Path, config: RunConfig) -> None:
     )
 
 
-def prepare(jobs: Sequence[Job], place: Place) -> None:
-    """Make the folders of the jobs, after all that can be wrong with data and networks has shown itself."""
+def missing_data(jobs: Sequence[Job], place: Place) -> dict[str, str]:
+    """Return the benchmarks whose data are missing or damaged, each with what is to be said of that.
+
+    Whatever else can be wrong with settings and networks shows here, too, before anything is written.
+    """
+    missing: dict[str, str] = {}
     checked = set()
     for job in jobs:
         kind = (repr(job.config.benchmark), job.config.method_name)
-        if kind not in checked:
+        if kind in checked or job.config.benchmark_name in missing:
+            continue
+        checked.add(kind)
+        try:
             begin(job.config, job.seed, place)
-            checked.add(kind)
+        except DataError as error:
+            missing[job.config.benchmark_name] = str(error)
+    return missing
+
+
+def make_folders(jobs: Sequence[Job]) -> None:
+    """Make the folders of the jobs."""
     for job in jobs:
         make_folder(job.folder)
 

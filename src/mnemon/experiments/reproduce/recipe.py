@@ -33,6 +33,8 @@ BUDGETS = {
     SMOKE: "about a minute for each, on the embedded digits",
 }
 _LEFT_OUT = "left out"
+ALL = "all"
+"""Stands for the names of all recipes."""
 MOST_NAMES = 12
 """Cells that are named in a sentence."""
 
@@ -62,15 +64,8 @@ class Variant:
         """About how long a seed takes on one core: as stated, or as the preset says, times steps and tasks."""
         if self.stated_cost or not self.exists:
             return cost.seconds(self.stated_cost) if self.stated_cost else 0.0
-        full = self.full_cost or presets()[self.preset].cost
-        return cost.seconds(full) * self._ratio("training", "steps") * self._ratio("benchmark", "n_tasks")
-
-    def _ratio(self, section: str, name: str) -> float:
-        before = presets()[self.preset].given(section, name)
-        after = [
-            word.partition("=")[2] for word in self.settings if word.startswith((f"{name}=", f"{section}.{name}="))
-        ]
-        return float(after[-1]) / float(before) if before and after else 1.0
+        changes = {name: value for name, _, value in (word.partition("=") for word in self.settings)}
+        return presets()[self.preset].seconds(changes, self.full_cost)
 
 
 @dataclass(frozen=True)
@@ -193,8 +188,8 @@ def _load(path: Path) -> Recipe:
 
 
 def chosen(wanted: Sequence[str], only: Sequence[str] = ()) -> list[Recipe]:
-    """Return the recipes of these names, all without a name; of their cells only those that fit a pattern."""
-    recipes = [load(name) for name in dict.fromkeys(wanted or names())]
+    """Return the recipes of these names, all without a name or by "all"; of their cells those that fit a pattern."""
+    recipes = [load(name) for name in (names() if ALL in wanted else dict.fromkeys(wanted or names()))]
     if not only:
         return recipes
     found = [replace(r, cells=tuple(cell for cell in r.cells if _fits(cell, only))) for r in recipes]
