@@ -13,6 +13,7 @@ import torch
 
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments import run, study
+from mnemon.experiments.made_with import made_with
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, alone_in, execute, new_folder, pick_device
 from mnemon.experiments.run_config import resolve
@@ -217,6 +218,7 @@ def test_a_record_says_with_what_a_run_was_made(tmp_path):
     facts = json.loads((folder / "record.json").read_text())
     assert facts["versions"]["torch"] == torch.__version__
     assert facts["versions"]["device"] == "cpu"
+    assert facts["versions"] == made_with("cpu") | {"threads": "1"}
     assert facts["counts"]["compression"] == (
         (facts["counts"]["learned"] + 3 * facts["counts"]["per_task"]) / facts["counts"]["target"]
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import platform
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-import mnemon
 from mnemon.benchmarks.task import TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments import events, predicting, sampling
+from mnemon.experiments.made_with import made_with
 from mnemon.experiments.run_config import RunConfig, from_record
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner
@@ -203,7 +201,7 @@ def _prepare(
     samples.check(folder)
     record = earlier or _new_record(config, seed, stream, learner, str(device))
     if not (folder / checkpoint.FILE).exists():
-        record.versions = _versions(str(device))  # the empty record may be of another machine
+        record.versions = made_with(str(device))  # the empty record may be of another machine
     recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
     trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
     trainer.resume()
@@ -264,21 +262,10 @@ def _new_record(config: RunConfig, seed: int, stream: TaskStream, learner: Abstr
         metric=stream.metric,
         task_names=names(stream.tasks),
         counts={**asdict(counts), "compression": counts.compression, "sees_past": learner.sees_past},
-        versions=_versions(device),
+        versions=made_with(device),
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         published=config.published,
     )
-
-
-def _versions(device: str) -> dict[str, str]:
-    return {
-        "mnemon": mnemon.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-        "device": device,
-    }
 
 
 @contextmanager

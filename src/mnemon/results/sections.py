@@ -17,7 +17,7 @@ from mnemon.results.naming import described
 from mnemon.results.page import Charts, Figure, Pictures, Sheet, Table, spread_as, spread_of
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import tested_on, unit
-from mnemon.results.verdict import UNKNOWN, Background, judge
+from mnemon.results.verdict import UNKNOWN, Background, Judgement, judge, signed
 
 MOST_PLACES = 50
 """Places along a side of the map of an embedding space."""
@@ -100,15 +100,15 @@ class Section:
     @property
     def verdict(self) -> dict[str, str]:
         verdict = judge(self.records, self.background)
-        difference = "" if math.isnan(verdict.difference) else f"{verdict.difference + 0.0:+.{self.record.digits}f}"
+        difference = signed(verdict.difference, self.record.digits)
         measured = spread_of((r.accuracy.final.value for r in self.records if r.finished), self.record)
         return {
             "published": self.record.published or "·",
             "measured": measured,
             "n": str(verdict.n),
             "difference": difference or "·",
-            "judgement": verdict.judgement.value,
-            "kind": verdict.judgement.name.lower().replace("_", "-"),
+            "words": verdict.words,
+            "kind": _kind(verdict.judgement, self.record.accuracy.of_errors),
             "reason": verdict.reason,
         }
 
@@ -237,6 +237,13 @@ def alarms_of(experiments: Sequence[Experiment]) -> list[str]:
 
 
 # Small things that are shown
+
+
+def _kind(judgement: Judgement, of_errors: bool) -> str:
+    """Say whether a judgement is good news: of accuracies the higher is the better, of errors the lower."""
+    if judgement is (Judgement.ABOVE if of_errors else Judgement.BELOW):
+        return "worse"
+    return "open" if judgement in (Judgement.UNDECIDED, Judgement.NOT_COMPARABLE) else "reached"
 
 
 def _plain(value: Any) -> str:

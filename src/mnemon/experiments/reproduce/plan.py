@@ -12,7 +12,7 @@ from mnemon.config import differences
 from mnemon.errors import DataError, UsageError
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
 from mnemon.experiments.reproduce.shelf import Shelf, key_of, substance
-from mnemon.experiments.reproduce.verdict import NOT_COMPARABLE, WAITING, Line, judge
+from mnemon.experiments.reproduce.verdict import Line
 from mnemon.experiments.run import Place, begin
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
 from mnemon.experiments.study import Job
@@ -178,25 +178,26 @@ def lines(one: Wanted, shelf: Shelf) -> list[Line]:
 
 
 def _line(one: Wanted, metric: str, records: list[RunRecord]) -> Line:
-    cell, recipe = one.cell, one.recipe
+    cell = one.cell
     found = [(record.seed, value) for record in records if not math.isnan(value := measured(record, metric))]
-    values = tuple(value for _, value in found)
-    errors = any(record.accuracy.of_errors for record in records)
-    digits = 4 if metric == "drift" else max((record.digits for record in records), default=2)
-    published = cell.published.get(metric)
-    why, detail = _not_comparable(one) if published and values else ("", "")
-    if one.config is None:
-        verdict = f"{WAITING} its preset {one.variant.preset}"
-    elif why:
-        verdict = f"{NOT_COMPARABLE}: {why}"
-    else:
-        verdict = judge(published, recipe.published_seeds(cell), values, digits, errors)
-    x = cell.x
-    if recipe.against == "compression" and records:
-        x = records[0].counts["compression"]
-    seeds = tuple(seed for seed, _ in found)
+    numbers = tuple(one.recipe.numbers(cell, metric))
+    obstacle, detail = _not_comparable(one) if numbers and found else ("", "")
     return Line(
-        recipe.name, cell.row, cell.column, metric, one.budget, published, values, seeds, digits, verdict, detail, x
+        one.recipe.name,
+        cell.row,
+        cell.column,
+        metric,
+        one.budget,
+        numbers,
+        values=tuple(value for _, value in found),
+        seeds=tuple(seed for seed, _ in found),
+        digits=4 if metric == "drift" else max((record.digits for record in records), default=2),
+        of_errors=metric == "drift" or any(record.accuracy.of_errors for record in records),
+        obstacle=obstacle,
+        detail=detail,
+        waits_for="" if one.config else one.variant.preset,
+        x=records[0].counts["compression"] if one.recipe.against == "compression" and records else cell.x,
+        key=one.key or one.variant.preset,
     )
 
 
