@@ -17,6 +17,7 @@ from mnemon.regularizers.lookahead import (
     DifferentiatedLookahead,
     LookaheadMode,
     NoLookahead,
+    by_autograd,
 )
 
 Make = Callable[..., Optimizer]
@@ -133,7 +134,7 @@ def descend(point: Point, loss: Callable[[Tensor], Tensor]) -> list[Tensor]:
 
 def added(lookahead, point: Point, task_gradients: list[Tensor], penalty: Callable) -> Tensor:
     """What the lookahead adds to the task gradient."""
-    lookahead.add_gradient(penalty, task_gradients)
+    lookahead.add_gradient(by_autograd(penalty), task_gradients)
     return torch.cat([p.grad - g.detach() for p, g in zip(point.parameters(), task_gradients, strict=True)])
 
 
@@ -228,9 +229,8 @@ def test_gradients_of_others_are_set_and_the_value_is_the_penalty_where_it_was_m
     point, other = Point(torch.ones(5)), torch.full((5,), 3.0, requires_grad=True)
     task_gradients = descend(point, lambda t: t.sum())
     optimizer = SGD(point.parameters(), 0.1)
-    measured = lookahead(point, optimizer).add_gradient(
-        lambda p: ((p.whole - other) ** 2).sum(), task_gradients, [other]
-    )
+    penalty = by_autograd(lambda p: ((p.whole - other) ** 2).sum(), [other])
+    measured = lookahead(point, optimizer).add_gradient(penalty, task_gradients, [other])
     at = 1.0 if lookahead is NoLookahead else 0.9
     torch.testing.assert_close(measured, torch.tensor(5 * (at - 3.0) ** 2))
     torch.testing.assert_close(other.grad, torch.full((5,), 2 * (3.0 - at)))

@@ -17,8 +17,22 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-Penalty = Callable[[Any], Tensor]
-"""A number that depends on the parameters of a module."""
+Gradients = Sequence[Tensor | None]
+Penalty = Callable[[Any], tuple[Tensor, Gradients]]
+"""A number that depends on a module: its value, and its gradients of the module's parameters, then of other tensors.
+
+None stands for a gradient that is 0, or that the penalty has added where it belongs by itself.
+"""
+
+
+def by_autograd(value_of: Callable[[Any], Tensor], others: Sequence[Tensor] = ()) -> Penalty:
+    """Return a penalty whose gradients autograd finds, those of other tensors included."""
+
+    def penalty(module: Any) -> tuple[Tensor, Gradients]:
+        value = value_of(module)
+        return value.detach(), torch.autograd.grad(value, [*module.parameters(), *others], allow_unused=True)
+
+    return penalty
 
 
 class LookaheadMode(str, Enum):
@@ -47,28 +61,27 @@ class AbstractLookahead(ABC):
     ) -> Tensor:
         """Add the penalty's gradient to `.grad` of the module's parameters and set that of others; return its value.
 
-        `.grad` holds the task gradient when this is called. A penalty may add a part of its gradient there by itself.
+        `.grad` holds the task gradient when this is called.
         """
-        value, at = self.measure(penalty, task_gradients)
-        gradients = torch.autograd.grad(value, [*at, *others], allow_unused=True)
+        value, gradients = self.measure(penalty, task_gradients)
         for parameter, gradient in zip(self.real, gradients, strict=False):
             if gradient is not None and parameter.grad is not None:
                 parameter.grad.add_(gradient)
-        for tensor, gradient in zip(others, gradients[len(at) :], strict=True):
+        for tensor, gradient in zip(others, gradients[len(self.real) :], strict=True):
             tensor.grad = gradient
-        return value.detach()
+        return value
 
     @abstractmethod
-    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Return the penalty and the tensors whose gradients are to be added to the parameters'."""
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
+        """Return the penalty and its gradients of the real parameters, then of the others."""
 
 
 class NoLookahead(AbstractLookahead):
     """The penalty at the present parameters."""
 
-    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
         """Take the penalty where the module stands."""
-        return penalty(self.module), self.real
+        return penalty(self.module)
 
 
 class ConstantLookahead(AbstractLookahead):
@@ -97,9 +110,9 @@ class ConstantLookahead(AbstractLookahead):
             moved.grad = None
         return self.moved
 
-    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
         """Take the penalty at the moved copy."""
-        return penalty(self.step()), self.copies
+        return penalty(self.step())
 
 
 class DifferentiatedLookahead(AbstractLookahead):
@@ -107,8 +120,8 @@ class DifferentiatedLookahead(AbstractLookahead):
 
     second_order = True
 
-    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Take the penalty at parameters that carry the graph of the step."""
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
+        """Take the penalty at the moved parameters, and take its gradient back through the step."""
         moved = [p.clone() for p in self.real]
         twin = _twin(self.optimizer, self.real, moved)
         twin.defaults["differentiable"] = True
@@ -120,8 +133,12 @@ class DifferentiatedLookahead(AbstractLookahead):
             tensor.grad = torch.where(negligible, gradient.detach(), gradient)
         twin.step()
         names = [f"module.{name}" for name, _ in self.module.named_parameters()]
-        at_moved = dict(zip(names, moved, strict=True))
-        return functional_call(_Apply(self.module), at_moved, (penalty,)), self.real
+        at_moved = {name: p.detach().requires_grad_() for name, p in zip(names, moved, strict=True)}
+        value, gradients = functional_call(_Apply(self.module), at_moved, (penalty,))
+        pairs = [(p, g) for p, g in zip(moved, gradients, strict=False) if g is not None]
+        outputs, through = ([*column] for column in zip(*pairs, strict=True))
+        back = torch.autograd.grad(outputs, self.real, through, allow_unused=True)
+        return value, [*back, *gradients[len(moved) :]]
 
 
 LOOKAHEADS: dict[LookaheadMode, type[AbstractLookahead]] = {
@@ -138,7 +155,7 @@ class _Apply(nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, function: Penalty) -> Tensor:
+    def forward(self, function: Penalty) -> tuple[Tensor, Gradients]:
         return function(self.module)
 
 

@@ -24,7 +24,7 @@ from mnemon.optimizer import OptimizerConfig
 from mnemon.part import Part
 from mnemon.problem import Terms
 from mnemon.regularizers.at_hand import AtHand
-from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead
+from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead, Gradients, by_autograd
 from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plain_penalty
 from mnemon.regularizers.protection import NewEmbedding, OldEmbeddings, PenaltyForm, Protection, Sample
 
@@ -202,14 +202,14 @@ class Protected(Part):
         assert self._lookahead is not None
         anchors, draw = self._anchors, self._draw(self._anchors)
         old = list(self.embeddings[: self.n_begun - 1]) if self._plastic else []
-        embeddings = torch.stack(old) if old else None
+        if self.config.penalty is not PenaltyForm.EXACT:
+            plain = by_autograd(lambda moved: self.config.beta * plain_penalty(moved, anchors, draw, old), old)
+            return self._lookahead.add_gradient(plain, task_gradients, old)
         # A differentiated lookahead needs the readout's gradient itself, to take it back through the step.
         add_to = None if self._lookahead.second_order else self.hypernet.readout.grad
 
-        def penalty(hypernet: AbstractHypernet) -> Tensor:
-            if self.config.penalty is PenaltyForm.EXACT:
-                return self.config.beta * exact_penalty(hypernet, anchors, draw, embeddings, add_to)
-            return self.config.beta * plain_penalty(hypernet, anchors, draw, embeddings)
+        def penalty(moved: AbstractHypernet) -> tuple[Tensor, Gradients]:
+            return exact_penalty(moved, anchors, draw, old, self.config.beta, add_to)
 
         return self._lookahead.add_gradient(penalty, task_gradients, old)
 
