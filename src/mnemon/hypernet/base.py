@@ -74,6 +74,11 @@ class AbstractHypernet(nn.Module, ABC):
             h = self.activation(layer(h))
         return h
 
+    def task_features(self, embedding: Tensor) -> Tensor:
+        """Return the features [n_rows, width] of all rows of one task."""
+        row = torch.arange(self.n_rows, device=embedding.device)
+        return self.features(embedding.expand(self.n_rows, -1), row)
+
     def grid_features(self, embeddings: Tensor) -> Tensor:
         """Return the features of all rows of some tasks, [n_rows * tasks, width]: row by row, the tasks in each.
 
@@ -108,7 +113,7 @@ class AbstractHypernet(nn.Module, ABC):
 
         `Target` ignores the tail; cutting it off here would cost the backward pass a copy of all weights.
         """
-        flat = self.read(self.grid_features(embedding[None])[:, : self.width]).flatten()
+        flat = self.read(self.task_features(embedding)).flatten()
         return flat if self._used is None else flat.index_select(0, self._used)
 
     def read(self, features: Tensor) -> Tensor:

@@ -286,7 +286,8 @@ def exact_penalty(
     n_rows = sum(map(anchors.count, parts))
     way = _ByGram if gram_is_cheaper(n_rows, anchors.width) else _Directly
     sums = way(moved.readout.detach(), anchors, draw, parts, readout, factor)
-    variables: list[Tensor] = [*(p for p in moved.parameters() if p is not moved.readout), *old]
+    parameters: list[Tensor] = list(moved.parameters())
+    variables = [*(p for p in parameters if p is not moved.readout), *old]
     found: list[Tensor | None] = [None] * len(variables)
     for part in parts:
         with torch.enable_grad():
@@ -296,7 +297,7 @@ def exact_penalty(
             more = torch.autograd.grad(h, variables, half.mul_(factor), allow_unused=True)
             found = [a if b is None else b if a is None else a.add_(b) for a, b in zip(found, more, strict=True)]
     sums.finish()
-    place = [p is moved.readout for p in moved.parameters()].index(True)
+    place = [p is moved.readout for p in parameters].index(True)
     found.insert(place, readout if add_to is None else None)
     return sums.value * (scale * draw.factor), found
 

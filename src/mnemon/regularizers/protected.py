@@ -20,7 +20,7 @@ from mnemon.hypernet.init import new_embedding, simplex_corner
 from mnemon.hypernet.statistics import Statistics
 from mnemon.hypernet.target import Target
 from mnemon.hypernet.task_buffers import TaskBuffers
-from mnemon.optimizer import OptimizerConfig
+from mnemon.optimizer import OptimizerConfig, forget_gradients
 from mnemon.part import Part
 from mnemon.problem import Terms
 from mnemon.regularizers.at_hand import AtHand
@@ -186,7 +186,7 @@ class Protected(Part):
             terms["penalty"] = self._add_penalty(list(found[: len(theta)]))
         for optimizer in self.optimizers.values():
             optimizer.step()
-            optimizer.zero_grad()
+            forget_gradients(optimizer)
         self._at_hand.drop()
         self._take_more()
         return terms
