@@ -49,8 +49,8 @@ class AbstractHypernet(nn.Module, ABC):
         self.size, self.embedding_size, self.n_rows, self.chunk = size, embedding_size, n_rows, chunk
         self.edges = list(edges) if edges else [*range(0, size, chunk), size]
         """Where in the flat weights the rows begin, and at last where they end."""
-        self._is_full = self.edges[:-1] == list(range(0, size, chunk))
-        self.register_buffer("_used", None if self._is_full else self.places(), persistent=False)
+        self.rows_are_full = self.edges[:-1] == list(range(0, size, chunk))
+        self.register_buffer("_used", None if self.rows_are_full else self.places(), persistent=False)
         widths = [row_width, *hidden]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.activation = activation()
@@ -107,6 +107,10 @@ class AbstractHypernet(nn.Module, ABC):
     def forward(self, embedding: Tensor) -> Tensor:
         """Return the flat weights [size] for one embedding [e]."""
         return self.padded(embedding)[: self.size]
+
+    def excerpt(self, embedding: Tensor, row: Tensor) -> Tensor:
+        """Return what some rows of a task give, joined, [rows * chunk]."""
+        return self.read(self.features(embedding.expand(len(row), -1), row)).flatten()
 
     def padded(self, embedding: Tensor) -> Tensor:
         """Return the flat weights; if all rows are full, with the unused tail of the last one, [n_rows * chunk].

@@ -77,11 +77,14 @@ class Target(nn.Module):
             part.training = False
         return self
 
-    def cut(self, weights: Tensor) -> dict[str, Tensor]:
-        """Cut a flat vector into the module's tensors; what lies beyond `size` is ignored."""
+    def cut(self, weights: Tensor, slots: Sequence[Slot] | None = None) -> dict[str, Tensor]:
+        """Cut a flat vector into the module's tensors, which lie there as usual or as `slots` say."""
         split = _Cut.apply if self.size > LARGE else torch.split
-        parts = split(weights, [*self._sizes, len(weights) - self.size])
-        tensors = {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=False)}
+        if slots is None:
+            slots, parts = self.slots, split(weights, [*self._sizes, len(weights) - self.size])
+        else:
+            parts = split(weights, _with_gaps(slots, len(weights)))[1::2]
+        tensors = {slot.name: part.view(slot.shape) for slot, part in zip(slots, parts, strict=False)}
         # Weights are generated in full precision, whatever the module computes in.
         return tensors | {slot.name: tensors[slot.name].to(slot.dtype) for slot in self._halves}
 
@@ -91,12 +94,14 @@ class Target(nn.Module):
         *inputs: Tensor,
         buffers: Mapping[str, Tensor] | None = None,
         outputs: tuple[int, int] | None = None,
+        slots: Sequence[Slot] | None = None,
     ) -> Tensor:
         """Run the module with these weights; in training mode the given buffers are updated in place.
 
         With `outputs` = (first, last + 1) only these outputs are computed: the rows of the last layer are cut first.
+        With `slots` the weights are an excerpt, in which the tensors lie so.
         """
-        tensors = self.cut(weights)
+        tensors = self.cut(weights, slots)
         if self.statistics.size and not self.module.training:
             tensors |= self.statistics.read(weights[self.n_weights : self.size])
             buffers = {name: buffer for name, buffer in (buffers or {}).items() if name not in tensors}
@@ -180,6 +185,15 @@ def _homes(module: nn.Module) -> dict[str, list[tuple[dict[str, Any], str]]]:
                     if not any(holder is other and key == name for other, name in homes):
                         homes.append(home)
     return {name: found[which] for name, which in names.items()}
+
+
+def _with_gaps(slots: Sequence[Slot], total: int) -> list[int]:
+    """Return the sizes of a gap, a slot, a gap, a slot and so on, and of what is left."""
+    sizes, at = list[int](), 0
+    for slot in slots:
+        sizes += [slot.start - at, slot.stop - slot.start]
+        at = slot.stop
+    return [*sizes, total - at]
 
 
 def _matching(module: nn.Module, patterns: Sequence[str]) -> set[str]:

@@ -17,7 +17,6 @@ none is stored. Every term is a product of differences, so float32 is enough. Ha
 $$\nabla_h = \tilde h^* D W^T + \delta W W^T, \qquad
   \nabla_R = \Sigma \tilde h \tilde h^{*T} D + \Sigma \tilde h \delta^T W,$$
 
-and the last two terms of the sum are $\langle D W^T, \Sigma \tilde h^* \delta^T \rangle + \Sigma \nabla_h \delta^T$.
 The products over the columns are of $[D; W^*]$ alone, $W^* W^{*T}$ is constant within a task, and $W = W^* + D$.
 
 Which rows are drawn (`Draw`) makes the penalty stochastic, which columns count (`Block`) leaves out the
@@ -33,7 +32,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mnemon.hypernet.base import AbstractHypernet, with_one
 from mnemon.regularizers.lookahead import Gradients
@@ -292,9 +291,9 @@ def exact_penalty(
     for part in parts:
         with torch.enable_grad():
             h = _features(moved, torch.stack(list(old)) if old else anchors.embeddings, part)
-        half = sums.add(part, h.detach())
+        gradient = sums.add(part, h.detach())
         if h.requires_grad:
-            more = torch.autograd.grad(h, variables, half.mul_(factor), allow_unused=True)
+            more = torch.autograd.grad(h, variables, gradient, allow_unused=True)
             found = [a if b is None else b if a is None else a.add_(b) for a, b in zip(found, more, strict=True)]
     sums.finish()
     place = [p is moved.readout for p in parameters].index(True)
@@ -335,11 +334,11 @@ class _ByGram:
         """D W^T over each range of columns."""
         self.ww = {c: anchors.ww(*c) + grams[c][:-1, width + 1 :].T + dw[:-1] for c, dw in self.dw.items()}
         """W W^T over each."""
-        products = [(self.fixed_sums[c] * gram[:, : width + 1]).sum() for c, gram in grams.items()]
-        self.value = sum(products, readout.new_zeros(()))
+        self.dd = {c: gram[:, : width + 1] for c, gram in grams.items()}
         self.moments: dict[Range, tuple[Tensor, Tensor]] = {}
         """Sums of h~* delta^T and of delta delta^T over the rows of each range."""
-        self._to_half: dict[tuple[Range, int], Tensor] = {}
+        self._padded: dict[tuple[Range, int], tuple[Tensor, Tensor]] = {}
+        self.value = readout.new_zeros(())
 
     def _grams(self) -> dict[Range, Tensor]:
         """Return [D D^T, D W*^T] over each range of columns."""
@@ -353,37 +352,31 @@ class _ByGram:
         return grams
 
     def add(self, part: Part, h: Tensor) -> Tensor:
-        """Add the rows of a part with these features; return half of their gradient."""
+        """Add the rows of a part with these features; return their gradient."""
         fixed = self.anchors.fixed(part)
-        both = h.new_empty(len(h), fixed.shape[1] + h.shape[1])
-        both[:, : fixed.shape[1]] = fixed
-        delta = torch.sub(h, fixed[:, : h.shape[1]], out=both[:, fixed.shape[1] :])
-        half = torch.zeros_like(h)
+        delta, gradient = h - fixed[:, : h.shape[1]], torch.zeros_like(h)
         for rows, c in part.blocks:
-            of_rows = both[rows]
-            self._add_moments(c, of_rows.T @ of_rows[:, fixed.shape[1] :], fixed.shape[1])
-            to_half = self._half_from(c, fixed.shape[1], h.shape[1])
+            f, d = fixed[rows], delta[rows]
+            self._add_moments(c, f.T @ d, d.T @ d)
+            dw, ww = self._for_widths(c, f.shape[1], d.shape[1])
             if isinstance(rows, slice):
-                half[rows].addmm_(of_rows, to_half)
+                gradient[rows].addmm_(f, dw).addmm_(d, ww)
             else:
-                half.index_add_(0, rows, of_rows @ to_half)
-        self.value = self.value + (half * delta).sum()
-        return half
+                gradient.index_add_(0, rows, torch.addmm(f @ dw, d, ww))
+        return gradient
 
-    def _add_moments(self, c: Range, products: Tensor, below: int) -> None:
+    def _add_moments(self, c: Range, fd: Tensor, dd: Tensor) -> None:
         n = self.anchors.width
-        found = (products[: n + 1, :n], products[below : below + n, :n])
-        before = self.moments.get(c)
+        found, before = (fd[: n + 1, :n], dd[:n, :n]), self.moments.get(c)
         self.moments[c] = found if before is None else (before[0] + found[0], before[1] + found[1])
 
-    def _half_from(self, c: Range, below: int, width: int) -> Tensor:
-        """Return [D W^T; W W^T], what [h~*, delta] gives half of the features' gradient by, in these widths."""
-        if (c, width) not in self._to_half:
-            n, matrix = self.anchors.width, self.dw[c].new_zeros(below + width, width)
-            matrix[: n + 1, :n] = self.dw[c]
-            matrix[below : below + n, :n] = self.ww[c]
-            self._to_half[c, width] = matrix
-        return self._to_half[c, width]
+    def _for_widths(self, c: Range, fixed: int, width: int) -> tuple[Tensor, Tensor]:
+        """Return D W^T and W W^T for features of these widths (see `grid_features`), times the factor."""
+        if (c, width) not in self._padded:
+            n, pad = self.anchors.width, nn.functional.pad
+            dw = pad(self.dw[c], (0, width - n, 0, fixed - n - 1)) * self.factor
+            self._padded[c, width] = dw, pad(self.ww[c], (0, width - n, 0, width - n)) * self.factor
+        return self._padded[c, width]
 
     def finish(self) -> None:
         """Complete the value and add the gradient of the readout."""
@@ -395,11 +388,12 @@ class _ByGram:
         self.value = self.value.clamp(min=0)
 
     def _factors(self, c: Range, x: Tensor, y: Tensor) -> Tensor:
-        """Return what [D; W*] is multiplied by in half of the readout's gradient; adds to the value what is left."""
-        self.value = self.value + (self.dw[c] * x).sum()
+        """Add the value of a range; return what [D; W*] is multiplied by in half of the readout's gradient."""
+        fixed = self.fixed_sums[c]
+        self.value = self.value + (self.dd[c] * fixed).sum() + 2 * (self.dw[c] * x).sum() + (self.ww[c] * y).sum()
         of_w = x.clone()
         of_w[:-1] += y
-        of_d = self.fixed_sums[c].clone()
+        of_d = fixed.clone()
         of_d[:-1] += x.T
         of_d[:, :-1] += of_w
         return torch.cat([of_d, of_w], dim=1)
@@ -415,16 +409,16 @@ class _Directly:
         self.value = readout.new_zeros(())
 
     def add(self, part: Part, h: Tensor) -> Tensor:
-        """Add the rows of a part with these features; return half of their gradient."""
+        """Add the rows of a part with these features; return their gradient."""
         n = self.anchors.width
-        half, h = torch.zeros_like(h), h[:, :n]
+        gradient, h = torch.zeros_like(h), h[:, :n]
         both = torch.cat([with_one(h), h - self.anchors.fixed(part)[:, :n]], dim=1)
         for rows, (start, stop) in part.blocks:
             drift = both[rows] @ self.anchors.stacked[:, start:stop]
             self.value = self.value + drift.square().sum()
             self.readout[:, start:stop].addmm_(both[rows, : n + 1].T, drift, alpha=self.factor)
-            half[rows, :n] += drift @ self.moved[:-1, start:stop].T
-        return half
+            gradient[rows, :n] += (drift @ self.moved[:-1, start:stop].T).mul_(self.factor)
+        return gradient
 
     def finish(self) -> None:
         """Do nothing: all was added."""

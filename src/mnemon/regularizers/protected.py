@@ -16,6 +16,7 @@ from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.hypernet import build_hypernet
 from mnemon.hypernet.base import AbstractHypernet
+from mnemon.hypernet.excerpt import Excerpt, excerpt
 from mnemon.hypernet.init import new_embedding, simplex_corner
 from mnemon.hypernet.statistics import Statistics
 from mnemon.hypernet.target import Target
@@ -93,6 +94,8 @@ class Protected(Part):
         self._anchors: Anchors | None = None
         self._lookahead: AbstractLookahead | None = None
         self._at_hand, self._before = AtHand(), AtHand()
+        self._excerpts: dict[tuple[Range, torch.device], Excerpt | None] = {}
+        """Only the last one that was asked for."""
 
     @property
     def learning(self) -> bool:
@@ -134,6 +137,9 @@ class Protected(Part):
         """Run a task's network, on weights that are generated now unless they are given."""
         if self.target.training != training:
             self.target.train(training)
+        if weights is None and outputs is not None and (part := self._excerpt(outputs)) is not None:
+            found = self.hypernet.excerpt(self.embeddings[task_id], part.row)
+            return self.target(found, *inputs, buffers=self.buffers_of[task_id], slots=part.slots)
         if weights is None:
             weights = self.hypernet.padded(self.embeddings[task_id])
         weights = self._started(task_id, weights)
@@ -150,6 +156,15 @@ class Protected(Part):
             self.first_statistics.copy_(statistics.flat(measured))
         self._distance = statistics.distance(statistics.around(self.first_statistics, deviations), measured)
         return answers
+
+    def _excerpt(self, outputs: Range) -> Excerpt | None:
+        """Return the rows that a network with these outputs needs, where that is worth it."""
+        if self.own is not None or self.first_statistics is not None:
+            return None
+        key = outputs, self.hypernet.readout.device
+        if key not in self._excerpts:
+            self._excerpts = {key: excerpt(self.target, self.hypernet, outputs)}
+        return self._excerpts[key]
 
     def _started(self, task_id: int, generated: Tensor) -> Tensor:
         """Return the weights of a task's network, given what is generated for it."""
