@@ -231,7 +231,7 @@ class Protected(Part):
     def _draw(self, anchors: Anchors) -> Draw:
         if self.config.sample is Sample.TASKS:
             return anchors.draw_tasks(self.config.sample_size)
-        if self.config.sample is Sample.ROWS:
+        if self.config.sample is Sample.ROWS and anchors.n_tasks * anchors.n_rows > self.config.sample_above:
             return anchors.draw_rows(self.config.sample_size)
         return anchors.everything()
 
