@@ -146,6 +146,13 @@ def test_the_weighted_penalty_descends_the_weighted_drift(double, learn, batch_o
     torch.testing.assert_close(terms["penalty"], 7.0 * (importance * drift.square()).sum().detach())
 
 
+def test_rows_are_drawn_only_above_the_stated_number(learn):
+    rows = 2 * learn(tasks=1, steps=0).memory.hypernet.n_rows
+    for above, drawn in ((rows - 1, True), (rows, False)):
+        memory = learn(tasks=3, steps=0, sample=Sample.ROWS, sample_size=1, sample_above=above).memory
+        assert (memory._draw(memory._anchors).rows is not None) == drawn
+
+
 @pytest.mark.parametrize("sample", [Sample.TASKS, Sample.ROWS])
 @pytest.mark.parametrize("sample_size", [1, 2, 100])
 @pytest.mark.parametrize("penalized", Heads)
@@ -238,6 +245,7 @@ def test_regression_is_learned_with_the_mean_squared_error(problem):
         ({"beta": -1.0}, "method.beta must be a finite number of at least 0, not -1.0."),
         ({"beta": float("inf")}, "method.beta must be a finite number of at least 0, not inf."),
         ({"sample_size": 0}, "method.sample_size must be at least 1, not 0."),
+        ({"sample_above": -1}, "method.sample_above must not be negative, not -1."),
         ({"fisher_examples": 0}, "method.fisher_examples must be at least 1, not 0."),
         ({"vote": 0}, "method.vote must be at least 1, not 0."),
     ],

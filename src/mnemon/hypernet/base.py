@@ -108,6 +108,11 @@ class AbstractHypernet(nn.Module, ABC):
         """Return the flat weights [size] for one embedding [e]."""
         return self.padded(embedding)[: self.size]
 
+    def around(self, start: Tensor, factor: Tensor, embedding: Tensor) -> Tensor:
+        """Return `start` plus a factor times the flat weights of full rows, in one product: [n_rows * chunk]."""
+        features = with_one(self.task_features(embedding)) * factor
+        return torch.addmm(start.view(self.n_rows, self.chunk), features, self.readout).flatten()
+
     def excerpt(self, embedding: Tensor, row: Tensor) -> Tensor:
         """Return what some rows of a task give, joined, [rows * chunk]."""
         return self.read(self.features(embedding.expand(len(row), -1), row)).flatten()

@@ -93,7 +93,7 @@ class Protected(Part):
         self._kept = kept
         self._anchors: Anchors | None = None
         self._lookahead: AbstractLookahead | None = None
-        self._at_hand, self._before = AtHand(), AtHand()
+        self._at_hand, self._before, self._own_rows = AtHand(), AtHand(), AtHand()
         self._excerpts: dict[tuple[Range, torch.device], Excerpt | None] = {}
         """Only the last one that was asked for."""
 
@@ -140,9 +140,7 @@ class Protected(Part):
         if weights is None and outputs is not None and (part := self._excerpt(outputs)) is not None:
             found = self.hypernet.excerpt(self.embeddings[task_id], part.row)
             return self.target(found, *inputs, buffers=self.buffers_of[task_id], slots=part.slots)
-        if weights is None:
-            weights = self.hypernet.padded(self.embeddings[task_id])
-        weights = self._started(task_id, weights)
+        weights = self._network(task_id, weights)
         buffers, statistics = self.buffers_of[task_id], self.target.statistics
         if self.first_statistics is None:
             return self.target(weights, *inputs, buffers=buffers, outputs=outputs)
@@ -165,6 +163,22 @@ class Protected(Part):
         if key not in self._excerpts:
             self._excerpts = {key: excerpt(self.target, self.hypernet, outputs)}
         return self._excerpts[key]
+
+    def _network(self, task_id: int, generated: Tensor | None) -> Tensor:
+        """Return the weights of a task's network, given what is generated for it, or generating it now."""
+        embedding = self.embeddings[task_id]
+        if generated is not None:
+            return self._started(task_id, generated)
+        if self.own is None or not self.hypernet.rows_are_full:
+            return self._started(task_id, self.hypernet.padded(embedding))
+        return self.hypernet.around(self._padded_own(), self.factors[task_id], embedding)
+
+    def _padded_own(self) -> Tensor:
+        """Return the module's own weights, followed by as many zeros as the last row has unused columns; kept."""
+        own = self.own
+        assert own is not None
+        room = self.hypernet.n_rows * self.hypernet.chunk - len(own)
+        return self._own_rows.get(0, [own], lambda: nn.functional.pad(own, (0, room)))
 
     def _started(self, task_id: int, generated: Tensor) -> Tensor:
         """Return the weights of a task's network, given what is generated for it."""
