@@ -85,6 +85,13 @@ def test_a_list_of_too_many_choices_is_refused_at_once(refused, tmp_path):
     assert refused("sweep", "space.toml") == "space.toml: beta: choices must be at most 10,000, not 10,001."
 
 
+def test_a_space_that_could_not_be_read_again_is_refused(refused, tmp_path):
+    choices = [[10] * 100] * 1000  # as a file of mnemon, with a line for each number, it is larger than what is read
+    (tmp_path / "space.toml").write_text(f'preset = "split-digits"\n[search]\ntarget.hidden = {choices}\n')
+    assert refused("sweep", "space.toml") == "The space space is too large to be kept: name fewer choices."
+    assert [path.name for path in tmp_path.iterdir()] == ["space.toml"]
+
+
 URLS = {
     "postgresql+psycopg://me:secret@127.0.0.1:1/db": "postgresql+psycopg://me:***@127.0.0.1:1/db",
     "postgresql+psycopg://me@127.0.0.1:1/db?password=secret": "postgresql+psycopg://me@127.0.0.1:1/db?password=***",

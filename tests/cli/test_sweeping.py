@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import contents, descendants, ended, wait_until
 
+from mnemon import whole_files
 from mnemon.experiments.sweep.space_file import all_spaces
 from mnemon.results.record import RunRecord
 from mnemon.results.sweep import COUNTED, read_trials
@@ -157,6 +159,24 @@ def test_a_storage_that_is_no_url_is_refused_beside_a_sweep_that_was_begun(mnemo
         assert refused("sweep", *words, "--storage", "me:secret@host") == (
             "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'me:***@host'."
         )
+
+
+def test_a_sweep_on_a_disk_that_is_read_only_is_refused_in_one_line(mnemon, refused, space, monkeypatch, tmp_path):
+    def read_only(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    assert mnemon("sweep", space, "--trials", 1, "--minutes", 1e-9, "--out", "sweep").code == 0
+    before = contents(tmp_path)
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "unlink", read_only)
+        disk.setattr(Path, "mkdir", read_only)
+        disk.setattr(whole_files.tempfile, "mkdtemp", read_only)
+        message = refused("sweep", "--resume", "sweep")
+    assert message == (
+        "The sweep in sweep cannot be written: Read-only file system. "
+        "Make room for it, or see that the folder can be written to, and resume."
+    )
+    assert contents(tmp_path) == before
 
 
 def test_the_test_data_are_judged_by_only_when_asked_for_and_with_a_warning(mnemon, tmp_path):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import itertools
 import json
 import math
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import optuna
 import pytest
+from optuna.storages.journal import JournalFileBackend
 from rich.console import Console
 
 from mnemon.errors import TrainingError, UsageError
@@ -129,6 +133,33 @@ def test_trials_are_runs_whose_records_hold_their_score(sweep, tmp_path):
         assert record.config["optimizer"]["lr"] == trial.settings["optimizer.lr"]
         assert record.config["method"]["hypernet"]["hidden"] == trial.settings["method.hypernet.hidden"]
         assert record.config["training"]["held_out"] == 0.1
+
+
+@pytest.mark.parametrize("after", range(0, 12, 3))
+def test_a_sweep_on_a_full_disk_ends_in_one_line_and_is_resumed_when_there_is_room(
+    sweep, monkeypatch, tmp_path, after
+):
+    written, append = itertools.count(), JournalFileBackend.append_logs
+
+    def full(self, logs) -> None:
+        if next(written) >= after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(self, logs)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(JournalFileBackend, "append_logs", full)
+        with pytest.raises(UsageError) as error:
+            sweep(trials=2)
+    assert str(error.value) == (
+        f"The sweep in {tmp_path / 'sweep'} cannot be written: No space left on device. "
+        "Make room for it, or see that the folder can be written to, and resume."
+    )
+    assert [trial.state for trial in sweep(trials=2) if trial.state in COUNTED] == ["finished"] * 2
+
+
+def test_an_error_that_is_no_matter_of_the_folder_stays_what_it_is(tmp_path):
+    with pytest.raises(ConnectionRefusedError), storage.said_of_folder(tmp_path):
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
 
 def test_the_same_seed_chooses_the_same_settings(sweep):

@@ -13,7 +13,7 @@ from mnemon.experiments.run import Place, begin, new_folder
 from mnemon.experiments.study import dated_folder
 from mnemon.experiments.sweep.space import Space, load_space
 from mnemon.experiments.sweep.storage import check_database, check_optuna, without_password
-from mnemon.notation import write_toml
+from mnemon.notation import MOST_CHARACTERS, write_toml
 from mnemon.results.naming import short_name
 from mnemon.results.sweep import SweepRecord, is_sweep
 from mnemon.whole_files import write_text
@@ -67,6 +67,9 @@ def _begin(
     space: Space, folder: Path, seed: int, study: str | None, url: str | None, trials: int | None, place: Place
 ) -> SweepRecord:
     """Make the folder of a sweep; what is wrong with settings and data shows before."""
+    text = write_toml(space.plain())
+    if len(text) > MOST_CHARACTERS["TOML"]:
+        raise UsageError(f"The space {space.name} is too large to be kept: name fewer choices.")
     metric = begin(space.config(), seed, place).metric
     if url is not None:
         check_database(url)
@@ -83,6 +86,6 @@ def _begin(
         fixed=space.changes({}),
     )
     new_folder(folder)
-    write_text(folder / SPACE, write_toml(space.plain()))
+    write_text(folder / SPACE, text)
     record.write(folder)
     return record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import random
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
 """Names in a URL whose values are not shown."""
+_REFUSALS = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EIO)
+"""What the system says of a disk that is read-only, full or broken, and of a folder of others."""
 SECONDS = 5
 """How long a database may take to answer."""
 
@@ -97,6 +100,20 @@ def said_of_database(url: str | None) -> Iterator[None]:
         for secret in _secrets_of(url):
             reason = reason.replace(secret, "***")
         raise UsageError(f"The database {without_password(url)} cannot be reached: {reason}") from error
+
+
+@contextmanager
+def said_of_folder(folder: Path) -> Iterator[None]:
+    """Turn what the system refuses in the folder of a sweep, such as a write to a full disk, into a line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        raise UsageError(
+            f"The sweep in {folder} cannot be written: {error.strerror}. "
+            "Make room for it, or see that the folder can be written to, and resume."
+        ) from error
 
 
 def _optuna() -> Any:
