@@ -203,7 +203,8 @@ def _prepare(
     samples.check(folder)
     record = earlier or _new_record(config, seed, stream, learner, str(device))
     if not (folder / checkpoint.FILE).exists():
-        record.versions = _versions(str(device))  # the empty record may be of another machine
+        # The empty record may be of another machine, and of another seed, which draws other tasks.
+        record.versions, record.task_names = _versions(str(device)), names(stream.tasks)
     recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
     trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
     trainer.resume()
