@@ -96,7 +96,7 @@ class Schedule(str, Enum):
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How parameters move; every task starts with new optimizers."""
+    """How parameters move; every task starts with new optimizers, unless its method keeps them."""
 
     name: str = "adam"
     """adam, adamw, sgd or rmsprop."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-PURPOSES = ("weights", "batches", "step", "permutation", "toy", "replay", "samples", "held-out")
+PURPOSES = ("weights", "batches", "step", "permutation", "toy", "replay", "samples", "held-out", "pairs")
 
 
 def derive(seed: int, purpose: str, *where: int) -> int:

@@ -35,8 +35,8 @@ def test_an_unknown_preset_is_answered_with_the_nearest_and_what_lists_all(refus
         ("method=hypernett", f"Unknown method 'hypernett'. Did you mean 'hypernet'? Choose one of: {METHODS}"),
         ("benchmark=split-digit", "Unknown benchmark 'split-digit'. Did you mean 'split-digits'? Choose one of: toy-regression, "
          "split-digits, permuted-digits, split-mnist, split-fashion, permuted-mnist, split-cifar, split-cifar-100."),
-        ("target.activation=rleu", "Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, sigmoid, tanh."),
-        ("hypernet.activation=gelu", "Unknown activation 'gelu'. Did you mean 'elu'? Choose one of: relu, elu, sigmoid, tanh."),
+        ("target.activation=rleu", "Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, leaky-relu, sigmoid, tanh, linear."),
+        ("hypernet.activation=gelu", "Unknown activation 'gelu'. Did you mean 'elu'? Choose one of: relu, elu, leaky-relu, sigmoid, tanh, linear."),
         ("optimizer.name=adamm", "Unknown optimizer 'adamm'. Did you mean 'adam'? Choose one of: adam, adamw, sgd, rmsprop."),
         ("network=cnn", "Unknown network 'cnn'. Choose one of: mlp, lenet, zenkenet, resnet32, resnet18, wrn-28-10."),
         ("form=chuncked", "Unknown hypernet form 'chuncked'. Did you mean 'chunked'? Choose one of: full, chunked, structured."),

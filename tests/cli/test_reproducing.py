@@ -233,7 +233,7 @@ def test_a_recipe_whose_network_is_still_to_come_says_so(mnemon, monkeypatch):
     outcome = mnemon("reproduce", "fig-cifar", "--budget", "short")
     assert outcome.code == 0
     assert "fig-cifar: waiting for its network: there is no preset cifar-resnet32," in outcome.out
-    assert "In all: 6 waiting for a preset." in outcome.out
+    assert "In all: 8 waiting for a preset." in outcome.out
 
 
 def test_a_recipe_that_a_budget_leaves_out_says_so(mnemon):

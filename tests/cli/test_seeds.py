@@ -175,3 +175,16 @@ def test_a_seed_counts_from_the_first(mnemon, tmp_path):
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["seed-5", "seed-6", "summary.txt"]
     assert mnemon("run", "toy", "--seed", "6", *settings, "--out", "six").code == 0
     assert result_of(tmp_path / "six") == result_of(tmp_path / "runs" / "seed-6")
+
+
+def test_seeds_that_draw_their_own_pairs_are_run_shown_and_reported_together(mnemon):
+    small = with_settings("pairs=shuffled", "steps=5", "n_tasks=2", "target.hidden=[8]", "chunk=200")
+    outcome = mnemon("run", "--seeds", "2", "--workers", "1", *small, "--out", "runs")
+    assert outcome.code == 0, outcome.err
+    tasks = [RunRecord.read(Path("runs") / name).task_names for name in NAMES]
+    assert tasks[0] != tasks[1]
+    assert "1: drawn by seed" in outcome.out
+    assert "1: drawn by seed" in mnemon("show", "runs").out
+    assert f"1: {tasks[1][0]} " in mnemon("show", "runs/seed-1").out
+    assert mnemon("report", "runs").code == 0
+    assert "1: drawn by seed" in Path("runs/report.html").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ NAMES = [
     "table-1", "table-forgetting", "table-hat", "table-upper-bound",
     "fig-architectures", "fig-beta", "fig-cifar", "fig-compression", "fig-digits", "fig-embedding-2d",
     "fig-ewc-lambda", "fig-hnet-vs-target-forgetting", "fig-permuted-100", "fig-regression", "fig-search",
-    "fig-zenke", "permuted-250", "small-capacity",
+    "fig-zenke", "baselines-searched", "permuted-250", "small-capacity",
 ]  # fmt: skip
 SOME = 10
 """Of the architectures that the paper drew, those that are tried here."""

@@ -125,7 +125,7 @@ def test_a_trial_has_the_fixed_and_the_chosen_settings(space):
         ("steps = {low = 1, high = 5, step = 0.5}", "steps: step must be a whole number, not 0.5."),
         ("steps = {low = 1.5, high = 5}", "steps: training.steps must be a whole number, not 1.5."),
         ("steps = {low = 0, high = 5}", "steps: training.steps must be at least 1, not 0."),
-        ("target.activation = ['rleu']", "target.activation: Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, sigmoid, tanh."),
+        ("target.activation = ['rleu']", "target.activation: Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, leaky-relu, sigmoid, tanh, linear."),
         ("target.hidden = {low = 1, high = 2}", "target.hidden: target.hidden must be a list such as [10, 10], not 1."),
         ("lookahead = {low = 'off', high = 'constant'}", "lookahead: method.lookahead is not a number: give choices in place of low and high."),
         ("target.hidden = {layers = 2, widths = [1]}", "target.hidden: layers and widths are lists of whole numbers that stand together."),

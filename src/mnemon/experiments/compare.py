@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.config import differences
+from mnemon.config import as_word, differences
 from mnemon.errors import DataError, UsageError, choose
 from mnemon.experiments.preset import DEFAULT, Preset, all_presets, is_preset, load_preset
 from mnemon.experiments.run import Place, begin, new_folder
@@ -100,7 +100,8 @@ class _Finder:
         """Return the preset of a method, and the settings that make it this method in this scenario."""
         for prefix in self.prefixes:
             if is_preset(prefix + name):
-                return load_preset(prefix + name), []
+                preset = load_preset(prefix + name)
+                return preset, self._own_tasks(preset)
         if is_preset(name) or name.endswith(".toml"):
             return load_preset(name), []
         choose("method", name, dict.fromkeys(self.names()))
@@ -111,15 +112,26 @@ class _Finder:
             changes.append(f"training.scenario={self.scenario.value}")
         return self.preset, changes
 
+    def _own_tasks(self, preset: Preset) -> list[str]:
+        """Return the settings that give a preset the tasks of this benchmark, such as its pairs of digits."""
+        own, theirs = (_measured(config)["benchmark"] for config in (self.config, resolve(preset)))
+        if own["name"] != theirs["name"]:
+            return []
+        return [as_word(f"benchmark.{name}", value) for name, value in own.items() if theirs[name] != value]
+
     def names(self) -> list[str]:
         """Return all names that can be found: short names of presets, learners, and other presets that fit."""
         fitting = [preset.name for preset in all_presets() if self._fits(preset)]
-        prefix = {name: next((p for p in self.prefixes if name.startswith(p)), "") for name in fitting}
+        prefix = {name: self._prefix(name) for name in fitting}
         short = [name.removeprefix(prefix[name]) for name in fitting if prefix[name]]
         return list(dict.fromkeys([*short, *LEARNERS, *(name for name in fitting if not prefix[name])]))
 
+    def _prefix(self, name: str) -> str:
+        """Return what may be left out of the name of a preset."""
+        return next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
+
     def _fits(self, preset: Preset) -> bool:
-        config = resolve(preset)
+        config = resolve(preset, self._own_tasks(preset) if self._prefix(preset.name) else ())
         return config.training.scenario is self.scenario and _measured(config) == _measured(self.config)
 
     def check(self, config: RunConfig) -> None:

@@ -201,7 +201,8 @@ def _prepare(
     samples.check(folder)
     record = earlier or _new_record(config, seed, stream, learner, str(device))
     if not (folder / checkpoint.FILE).exists():
-        record.versions = made_with(str(device))  # the empty record may be of another machine
+        # The empty record may be of another machine, and of another seed, which draws other tasks.
+        record.versions, record.task_names = made_with(str(device)), names(stream.tasks)
     recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
     trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
     trainer.resume()

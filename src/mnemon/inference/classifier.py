@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mnemon.inference.base import AbstractInference, Ask
-from mnemon.models.init import xavier
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay.source import AbstractReplay
 
@@ -22,7 +21,7 @@ class TaskClassifier(AbstractInference):
     def __init__(self, problem: Problem, replay: AbstractReplay):
         super().__init__()
         self.problem, self.replay = problem, replay
-        self.network = xavier(problem.network(problem.n_tasks))
+        self.network = problem.started(problem.network(problem.n_tasks))
 
     def train_step(self, batch: Batch) -> Terms:
         terms = self.replay.train_step(batch)

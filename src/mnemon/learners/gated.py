@@ -53,9 +53,6 @@ class AbstractGatedLearner(AbstractOneNetworkLearner):
     def add_task(self) -> None:
         self.buffers_of.add(self.device)
 
-    def start_learning(self) -> None:
-        self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
-
     def transient(self, name: str) -> bool:
         # Every task has its own set of the network's buffers; the network's are only where they started.
         return name.startswith("network.") and name.removeprefix("network.") in dict(self.network.named_buffers())

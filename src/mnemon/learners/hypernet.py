@@ -49,7 +49,7 @@ class HypernetLearner(AbstractLearner):
         penalized_heads: Heads = Heads.ALL
         """Heads that the penalty of a task holds in place: all, or only the task's own."""
         statistics: Statistics = Statistics.PER_TASK
-        """What batch norm goes by at test time: per-task (kept for each), batch (the batch's own) or generated."""
+        """What batch norm goes by at test time: per-task (kept for each), shared (one set), batch or generated."""
         fisher_examples: int = 200
         """Examples on which the Fisher information is taken (weighted penalty only)."""
         vote: int = 1
@@ -149,7 +149,7 @@ class HypernetLearner(AbstractLearner):
     def counts(self) -> Counts:
         memory, inference = self.memory, self.inference
         return Counts(
-            memory.hypernet.count() + memory.target.statistics.size + inference.count(),
+            memory.numel_shared + inference.count(),
             memory.numel_per_task + inference.numel_per_task,
             memory.target.n_weights,
             self.problem.n_tasks,

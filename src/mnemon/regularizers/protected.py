@@ -80,7 +80,8 @@ class Protected(Part):
         if from_own:
             nn.init.zeros_(self.hypernet.readout)  # a random one would add noise that has to be unlearned first
         generated = self.target.statistics.buffers
-        self.buffers_of = TaskBuffers(module, lambda name: name not in generated)
+        shared = statistics is Statistics.SHARED
+        self.buffers_of = TaskBuffers(module, lambda name: name not in generated, shared)
         self.measured = TaskBuffers(module, lambda name: name in generated)
         """What the present task's statistics are led to; of use only while it is learned."""
         size = self.target.statistics.size
@@ -321,6 +322,11 @@ class Protected(Part):
         return self.embeddings[-1].detach() + noise * fresh.to(self.embeddings[-1])
 
     # Keeping
+
+    @property
+    def numel_shared(self) -> int:
+        """Numbers that all tasks share."""
+        return self.hypernet.count() + self.target.statistics.size + self.buffers_of.numel_shared
 
     @property
     def numel_per_task(self) -> int:

@@ -12,7 +12,7 @@ from mnemon.config import flat
 from mnemon.results.comparison import FILE, Comparison, read_entries
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, read_runs
-from mnemon.results.tables import subject, voted
+from mnemon.results.tables import draws_tasks, subject, tasks_of, voted
 
 MOST_NAMED = 3
 """Settings that a label names."""
@@ -117,8 +117,9 @@ def _by_tasks(experiments: Iterable[Experiment]) -> list[Group]:
     found: dict[str, Group] = {}
     for experiment in experiments:
         first = experiment.first
-        title = ", ".join(word for word in (benchmark_of(first), scenario_of(first)) if word)
-        key = json.dumps([title, first.metric, first.task_names])
+        drawn = "tasks drawn by seed" if draws_tasks(first) else ""
+        title = ", ".join(word for word in (benchmark_of(first), scenario_of(first), drawn) if word)
+        key = json.dumps([title, first.metric, tasks_of(first)])
         found.setdefault(key, Group(title or first.name, [])).experiments.append(experiment)
     return list(found.values())
 

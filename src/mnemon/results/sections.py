@@ -16,7 +16,7 @@ from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
 from mnemon.results.naming import described
 from mnemon.results.page import Charts, Figure, Pictures, Sheet, Table, spread_as, spread_of
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import tested_on, unit
+from mnemon.results.tables import names_over_seeds, tested_on, unit
 from mnemon.results.verdict import UNKNOWN, Background, Judgement, judge, signed
 
 MOST_PLACES = 50
@@ -116,7 +116,7 @@ class Section:
     def tasks(self) -> Table:
         record, values = self.record, [r.accuracy.values for r in self.records]
         rows = []
-        for j, name in enumerate(record.task_names):
+        for j, name in enumerate(names_over_seeds(self.records)):
             during, final = [v[j, j] for v in values], [v[-1, j] for v in values]
             change = [b - a for a, b in zip(during, final, strict=True)]
             rows.append([f"{j + 1}: {name}", *(spread_of(numbers, record) for numbers in (during, final, change))])

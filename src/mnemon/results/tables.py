@@ -46,7 +46,23 @@ def check_same_experiment(records: Sequence[RunRecord]) -> None:
 
 def subject(record: RunRecord) -> tuple[str, str, list[str]]:
     """Return what runs must have in common, beside their settings, for their numbers to be averaged."""
-    return record.preset, record.metric, record.task_names
+    return record.preset, record.metric, tasks_of(record)
+
+
+def tasks_of(record: RunRecord) -> list[str]:
+    """Return the tasks of a run as all seeds of it have them: by number only, where each seed draws its own."""
+    return [str(j + 1) for j in range(len(record.task_names))] if draws_tasks(record) else record.task_names
+
+
+def draws_tasks(record: RunRecord) -> bool:
+    """Tell whether each seed has tasks of its own."""
+    return bool(record.config.get("benchmark", {}).get("pairs") == "shuffled")
+
+
+def names_over_seeds(records: Sequence[RunRecord]) -> list[str]:
+    """Return the names of the tasks of some seeds, which may have drawn their own."""
+    every = zip(*(record.task_names for record in records), strict=True)
+    return [names[0] if len(set(names)) == 1 else "drawn by seed" for names in every]
 
 
 def matrix_table(record: RunRecord) -> RenderableType:
@@ -137,7 +153,7 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
         ("change", "right"),
     ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    matrices = [r.accuracy.values for r in records]
+    matrices, names = [r.accuracy.values for r in records], names_over_seeds(records)
     shown = _shown(len(first.task_names))
     for j in shown:
         if j is None:
@@ -145,8 +161,7 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
             continue
         during, final = [m[j, j] for m in matrices], [m[-1, j] for m in matrices]
         change = [b - a for a, b in zip(during, final, strict=True)]
-        name = f"{j + 1}: {first.task_names[j]}"
-        table.add_row(name, spread(during, first), spread(final, first), spread(change, first))
+        table.add_row(f"{j + 1}: {names[j]}", spread(during, first), spread(final, first), spread(change, first))
     metrics = [r.accuracy for r in records]
     during, final = [m.during.value for m in metrics], [m.final.value for m in metrics]
     table.add_section()
