@@ -1,0 +1,109 @@
+"""Take two things in turns, in CPU time on one thread, and count what one of them computes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+Action = Callable[[], object]
+Shape = tuple[int, ...]
+Quartiles = tuple[float, float, float]
+
+SECONDS = 20.0
+"""CPU time of a case, about."""
+AT_LEAST = 0.05
+"""CPU seconds of one reading: what is quicker is repeated."""
+ROUNDS = (5, 25)
+"""Fewest and most rounds of a case."""
+EDGE = 1024
+"""Rows and columns of the matrices whose product is taken for the speed of the core: they fit into its caches."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a case came to: the lower quartile, the median and the upper quartile of its rounds."""
+
+    first: Quartiles
+    second: Quartiles
+    ratio: Quartiles
+    """Of the first to the second, within a round."""
+    unit: str = "ms"
+    gflop: float | None = None
+    """Operations of the first side in matrix products and convolutions, in thousand millions."""
+    peak: Quartiles | None = None
+    """Thousand millions of operations per second in a product of two large matrices."""
+    share: Quartiles | None = None
+    """Of that speed, what the first side reaches, within a round."""
+
+
+def quartiles(values: Sequence[float]) -> Quartiles:
+    if len(values) == 1:
+        return (values[0],) * 3
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def cpu_seconds(action: Action, repeats: int = 1) -> float:
+    start = time.process_time()
+    for _ in range(repeats):
+        action()
+    return (time.process_time() - start) / repeats
+
+
+def in_turns(first: Action, second: Action) -> Measured:
+    """Take both sides and a product of two matrices in turns, so that a busy machine slows all of them alike."""
+    product = _product()
+    gflop = gflop_of(first)
+    actions = (first, second, product)
+    for action in actions:
+        action()
+    once = [cpu_seconds(action) for action in actions]
+    repeats = [max(1, round(AT_LEAST / max(seconds, 1e-6))) for seconds in once]
+    whole = sum(n * seconds for n, seconds in zip(repeats, once, strict=True))
+    rounds = min(max(round(SECONDS / whole), ROUNDS[0]), ROUNDS[1])
+    rows = [[cpu_seconds(a, n) for a, n in zip(actions, repeats, strict=True)] for _ in range(rounds)]
+    speeds = [2e-9 * EDGE**3 / row[2] for row in rows]
+    return Measured(
+        quartiles([1000 * row[0] for row in rows]),
+        quartiles([1000 * row[1] for row in rows]),
+        quartiles([row[0] / row[1] for row in rows]),
+        "ms",
+        gflop,
+        quartiles(speeds),
+        quartiles([gflop / row[0] / speed for row, speed in zip(rows, speeds, strict=True)]),
+    )
+
+
+def _product() -> Action:
+    left, right, out = (torch.randn(EDGE, EDGE) for _ in range(3))
+    return lambda: torch.mm(left, right, out=out)
+
+
+def _of_product(into: Shape, left: Shape, right: Shape, **_: object) -> int:
+    return 2 * math.prod(left) * right[-1]
+
+
+_UNKNOWN: Any = {torch.ops.aten.addmm_: _of_product, torch.ops.aten.baddbmm_: _of_product}
+"""Products that torch's counter does not know: those in place."""
+
+
+def gflop_of(action: Action) -> float:
+    """Count the operations of matrix products and convolutions; what runs in compiled code is not seen."""
+    with FlopCounterMode(display=False, custom_mapping=_UNKNOWN) as counter:
+        action()
+    return counter.get_total_flops() / 1e9
+
+
+def peak_memory() -> float:
+    """Return the most memory, in MB, that this process ever had in use."""
+    # Not getrusage: its peak is handed down from the parent process.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) / 1024
