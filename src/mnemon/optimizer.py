@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -13,11 +14,31 @@ from torch import Tensor
 
 from mnemon.errors import UsageError, check_not_negative, choose
 
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-    "rmsprop": torch.optim.RMSprop,
+Optimizer = torch.optim.Optimizer
+
+
+def _unguarded(torchs: type[Optimizer]) -> type[Optimizer]:
+    """Return an optimizer of torch's that does the same without the guards of torch's compiler.
+
+    They keep torch.compile out of a step, and import all of the compiler for it: about a second in every process.
+    Here no step is compiled.
+    """
+    step = inspect.unwrap(torchs.step)
+
+    def step_without_gradients(self: Optimizer, closure: Callable[[], float] | None = None) -> Any:
+        with torch.set_grad_enabled(self.defaults["differentiable"]):
+            return step(self, closure)
+
+    guarded = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    own = {name: inspect.unwrap(getattr(torchs, name)) for name in guarded}
+    return type(torchs.__name__, (torchs,), {"step": step_without_gradients, **own})
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "adam": _unguarded(torch.optim.Adam),
+    "adamw": _unguarded(torch.optim.AdamW),
+    "sgd": _unguarded(torch.optim.SGD),
+    "rmsprop": _unguarded(torch.optim.RMSprop),
 }
 
 
@@ -96,7 +117,7 @@ class OptimizerConfig:
             return rise * (passed[-1] if passed else 1.0)
         return rise
 
-    def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+    def build(self, parameters: Iterable[Tensor]) -> Optimizer:
         """Return a new optimizer for these parameters."""
         options: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay}
         if self.name in ("adam", "adamw"):
@@ -108,7 +129,7 @@ class OptimizerConfig:
         return OPTIMIZERS[self.name](parameters, **options)
 
 
-def scale_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+def scale_rates(optimizer: Optimizer, factor: float) -> None:
     """Set the learning rates of an optimizer to a multiple of those that it started with."""
     for group in optimizer.param_groups:
         group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
