@@ -16,7 +16,7 @@ from torch.utils.flop_counter import flop_registry
 Action = Callable[[], object]
 Quartiles = tuple[float, float, float]
 
-SECONDS = 20.0
+SECONDS = 6.0
 """CPU time of a case, about."""
 AT_LEAST = 0.05
 """CPU seconds of one reading: what is quicker is repeated."""

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 import mnemon
+from mnemon import allocator
 from mnemon.benchmarks.task import Kind, TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments import events, predicting, sampling
@@ -277,6 +278,7 @@ def _versions(device: str) -> dict[str, str]:
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
         "device": device,
+        "allocator": allocator.in_words(),
     }
 
 
