@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import platform
@@ -25,7 +26,8 @@ import torch
 
 import mnemon
 from benchmarks.cases import CASES, Case
-from benchmarks.timing import Measured, Quartiles
+from benchmarks.timing import Measured, Quartiles, Rounds, summary
+from mnemon.allocator import processes_with_huge_pages
 
 BEFORE = Path(__file__).with_name("baseline.json")
 """What the version before came to, and on which machine."""
@@ -37,14 +39,14 @@ def main(words: Sequence[str] | None = None) -> int:
         print("\n".join(f"{name:20} {case.first} / {case.second}" for name, case in CASES.items()))
         return 0
     if options.one:
-        print(json.dumps(dataclasses.asdict(_measured_here(CASES[options.one]))))
+        print(json.dumps(dataclasses.asdict(_measured_here(CASES[options.one]))))  # for the process that asked
         return 0
     before = json.loads(options.before.read_text()) if options.before.exists() else {"cases": {}}
     print(_heading(before))
     kept, missed = dict(before["cases"]), False
     for name in _chosen(options.case):
         measured = _measured_apart(name)
-        missed |= _print(name, measured, _measured_of(before["cases"].get(name)))
+        missed |= _print(name, measured, _known(before["cases"].get(name)))
         kept[name] = dataclasses.asdict(measured)
         if options.keep:
             options.before.write_text(json.dumps({**_machine(), "cases": kept}, indent=1) + "\n")
@@ -76,23 +78,30 @@ def _named(word: str) -> list[str]:
 # Measuring
 
 
-def _measured_here(case: Case) -> Measured:
+def _measured_here(case: Case) -> Rounds:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     return case.measure()
 
 
 def _measured_apart(name: str) -> Measured:
-    """Measure a case in a process of its own, so that no case leaves its memory and caches to the next."""
+    """Measure a case in processes of its own.
+
+    No case leaves its memory and caches to the next, and where a process happens to have its memory evens out.
+    """
+    found = [_one_process(name) for _ in range(CASES[name].processes)]
+    return summary(functools.reduce(Rounds.and_those_of, found))
+
+
+def _one_process(name: str) -> Rounds:
     command = [sys.executable, "-m", "benchmarks.speed", "--one", name]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found = _measured_of(json.loads(done.stdout.splitlines()[-1]))
-    assert found is not None
-    return found
+    with processes_with_huge_pages():  # as in the processes that mnemon starts
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return Rounds(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def _measured_of(values: dict[str, Any] | None) -> Measured | None:
+def _known(values: dict[str, Any] | None) -> Measured | None:
     """Return what a file has of a case."""
     if values is None:
         return None

@@ -13,10 +13,14 @@ from benchmarks.timing import Action
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.continual.kinds import goal_for
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import build_learner
+from mnemon.experiments.run import Place, build_learner, build_stream
 from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.learners.hypernet import HypernetLearner
+from mnemon.models import TargetConfig, build_network
 from mnemon.problem import Batch
+from mnemon.regularizers import fisher
+from mnemon.training.evaluator import evaluate
+from mnemon.training.trainer import Trainer
 
 FORMS: dict[str, tuple[tuple[int, ...], int]] = {
     "permuted-mnist": ((1024,), 10),
@@ -86,6 +90,50 @@ def subject(
         if task_id < task - 1:
             learner.end_task(stream.tasks[task_id].train)
     return Subject(config, stream, learner, Batch(task - 1, inputs, targets))
+
+
+def tests(made: Subject, at_once: int) -> tuple[Action, Action]:
+    """Return the test of the newest task, and that of a plain network of the same form."""
+    task, problem = made.stream.tasks[0], made.learner.problem
+    network = problem.network(problem.outputs.total).eval()
+
+    @torch.no_grad()
+    def plain() -> None:
+        for start in range(0, len(task.test), at_once):
+            inputs, targets = task.test.batch(slice(start, start + at_once))
+            (network(inputs)[:, : problem.outputs_per_task].argmax(1) == targets).sum().item()
+
+    return lambda: evaluate(made.learner, task, made.batch.task_id), plain
+
+
+def answers(preset: str, n_tasks: int, n: int = 10_000) -> tuple[Action, Action]:
+    """Return the answers to inputs whose task is not told, and to the same of one that is."""
+    learner, inputs = subject(preset, n_tasks, n_tasks).learner, torch.rand(n, 1024)
+    return lambda: learner.answer(inputs), lambda: learner.predict(inputs, n_tasks - 1)
+
+
+def runs(preset: str, steps: int) -> tuple[Action, Action]:
+    """Return a run of few steps per task, from building it to its last test, and as many plain steps."""
+    config = resolve(load_preset(preset), [f"steps={steps}"])
+    stream = build_stream(config, 0, Place())
+
+    def run() -> None:
+        Trainer(build_learner(config, stream, 0), stream, config.training, 0).run()
+
+    plain = subject(preset, len(stream), 1).plain_step()
+    return run, lambda: [plain() for _ in range(steps * len(stream))]
+
+
+def fishers(n: int = 1000) -> tuple[Action, Action]:
+    """Return the Fisher information of split MNIST's network from single examples, and from whole batches."""
+    network = build_network(TargetConfig(), (784,), 10)
+    inputs, targets = torch.rand(n, 784), torch.randint(0, 10, (n,))
+
+    def likelihood(outputs: Tensor, classes: Tensor) -> Tensor:
+        return -nn.functional.cross_entropy(outputs, classes, reduction="sum")
+
+    of_all = network, likelihood, inputs, targets
+    return lambda: fisher.one_by_one(*of_all), lambda: fisher.fisher_of_network(*of_all)
 
 
 def continual_steps(n_tasks: int, batch_size: int = 64) -> tuple[Action, Action]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,34 @@ Action = Callable[[], object]
 Quartiles = tuple[float, float, float]
 
 SECONDS = 6.0
-"""CPU time of a case, about."""
+"""CPU time of the rounds of a case in one process, about."""
 AT_LEAST = 0.05
 """CPU seconds of one reading: what is quicker is repeated."""
-ROUNDS = (5, 25)
-"""Fewest and most rounds of a case."""
+ROUNDS = (3, 15)
+"""Fewest and most rounds of a case in one process."""
 EDGE = 1024
 """Rows and columns of the matrices whose product is taken for the speed of the core: they fit into its caches."""
 
 IN_PLACE: Any = {torch.ops.aten.addmm_: torch.ops.aten.addmm, torch.ops.aten.baddbmm_: torch.ops.aten.baddbmm}
 """Products for which torch has no formula, with those that count the same."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What one or several processes have read, round by round."""
+
+    first: list[float]
+    second: list[float]
+    unit: str = "ms"
+    gflop: float | None = None
+    """Operations of the first side in matrix products and convolutions, in thousand millions."""
+    speed: list[float] | None = None
+    """Thousand millions of operations per second in a product of two large matrices."""
+
+    def and_those_of(self, other: Rounds) -> Rounds:
+        """Return the rounds of both."""
+        speed = [*self.speed, *other.speed] if self.speed is not None and other.speed is not None else None
+        return replace(self, first=[*self.first, *other.first], second=[*self.second, *other.second], speed=speed)
 
 
 @dataclass(frozen=True)
@@ -39,11 +57,20 @@ class Measured:
     """Of the first to the second, within a round."""
     unit: str = "ms"
     gflop: float | None = None
-    """Operations of the first side in matrix products and convolutions, in thousand millions."""
     peak: Quartiles | None = None
-    """Thousand millions of operations per second in a product of two large matrices."""
     share: Quartiles | None = None
-    """Of that speed, what the first side reaches, within a round."""
+    """Of the core's speed, what the first side reaches, within a round."""
+
+
+def summary(rounds: Rounds) -> Measured:
+    """Return medians and quartiles; ratios are taken within the rounds."""
+    ratio = [a / b for a, b in zip(rounds.first, rounds.second, strict=True)]
+    found = Measured(quartiles(rounds.first), quartiles(rounds.second), quartiles(ratio), rounds.unit)
+    if rounds.speed is None or not rounds.gflop:
+        return found
+    pairs = zip(rounds.first, rounds.speed, strict=True)
+    share = [1000 * rounds.gflop / milliseconds / speed for milliseconds, speed in pairs]
+    return replace(found, gflop=rounds.gflop, peak=quartiles(rounds.speed), share=quartiles(share))
 
 
 def quartiles(values: Sequence[float]) -> Quartiles:
@@ -60,11 +87,10 @@ def cpu_seconds(action: Action, repeats: int = 1) -> float:
     return (time.process_time() - start) / repeats
 
 
-def in_turns(first: Action, second: Action) -> Measured:
+def in_turns(first: Action, second: Action) -> Rounds:
     """Take both sides and a product of two matrices in turns, so that a busy machine slows all of them alike."""
-    product = _product()
     gflop = gflop_of(first)
-    actions = (first, second, product)
+    actions = (first, second, _product())
     for action in actions:
         action()
     once = [cpu_seconds(action) for action in actions]
@@ -72,16 +98,8 @@ def in_turns(first: Action, second: Action) -> Measured:
     whole = sum(n * seconds for n, seconds in zip(repeats, once, strict=True))
     rounds = min(max(round(SECONDS / whole), ROUNDS[0]), ROUNDS[1])
     rows = [[cpu_seconds(a, n) for a, n in zip(actions, repeats, strict=True)] for _ in range(rounds)]
-    speeds = [2e-9 * EDGE**3 / row[2] for row in rows]
-    return Measured(
-        quartiles([1000 * row[0] for row in rows]),
-        quartiles([1000 * row[1] for row in rows]),
-        quartiles([row[0] / row[1] for row in rows]),
-        "ms",
-        gflop,
-        quartiles(speeds),
-        quartiles([gflop / row[0] / speed for row, speed in zip(rows, speeds, strict=True)]),
-    )
+    firsts, seconds, products = ([1000 * row[i] for row in rows] for i in range(3))
+    return Rounds(firsts, seconds, "ms", gflop, [2e-6 * EDGE**3 / product for product in products])
 
 
 def _product() -> Action:
