@@ -15,7 +15,7 @@ from mnemon.experiments import made_with
 from mnemon.results.record import RECORD, RunRecord
 
 ROOT = Path(__file__).parents[2]
-KNOWN = {"mnemon", "commit", "python", "torch", "numpy", "system", "processor", "threads", "device"}
+KNOWN = {"mnemon", "commit", "python", "torch", "numpy", "system", "processor", "threads", "device", "allocator"}
 RECORDS = sorted((ROOT / "docs" / "results" / "records").rglob(RECORD))
 
 
