@@ -21,8 +21,9 @@ from mnemon.continual.sizes import hypernet_for
 from mnemon.continual.state import Settings, State
 from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
-from mnemon.seeding import own_random_numbers
+from mnemon.seeding import with_random_numbers
 from mnemon.training import checkpoint
+from mnemon.whole_files import is_there
 
 FORMAT = 3
 EARLIER = (2,)
@@ -59,7 +60,7 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
     Weights that are generated come from the file; those that were never generated have to be the same.
     """
     path = _file(path)
-    if not _is_there(path):
+    if not is_there(path):
         raise CheckpointError(f"There is no file {path}.")
     if module is None:
         raise CheckpointError(
@@ -100,8 +101,8 @@ def _model(path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Mod
     _check_weights(state, facts, path)
     if facts.n_inputs is not None:
         state.make_densities_for(facts.n_inputs)
-    with own_random_numbers(0):
-        state.learner.restore(checkpoint.to_device(tensors, state.device), len(facts.tasks), learning=False)
+    moved = checkpoint.to_device(tensors, state.device)
+    with_random_numbers(0, lambda: state.learner.restore(moved, len(facts.tasks), learning=False))
     for entry in facts.tasks:
         task = _task(entry)
         if task.name in (*state.names, UNKNOWN, ""):
@@ -143,13 +144,6 @@ def _file(path: str | Path) -> Path:
     if path.name in ("", "..") or "\0" in str(path):
         raise UsageError(f"A model's file needs a name; '{path}' is none.")
     return path if path.suffix else path.with_name(path.name + SUFFIX)
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name that is too long, say
-        return False
 
 
 def _plain(value: Any) -> Any:
