@@ -148,6 +148,14 @@ def check_regular(path: Path) -> None:
         raise OSError("it is not a regular file")
 
 
+def is_there(path: Path) -> bool:
+    """Say whether there is a file or folder; one that cannot be looked at is not there."""
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, or a folder without the right to look into it
+        return False
+
+
 def read_text(path: Path) -> str:
     """Return the text of a file; raises OSError or UnicodeDecodeError."""
     check_regular(path)

@@ -45,6 +45,53 @@ def test_values_of_thousands_of_characters_are_not_echoed_whole(refused):
         assert len(refused("run", *words)) < 1100
 
 
+LONG = "a" * 5000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", LONG], "Unknown preset 'aaa"),
+        (["run", f"{LONG}.toml"], "There is no preset file aaa"),
+        (["run", "--out", LONG], "Could not make the folder aaa"),
+        (["run", "--out", f"{LONG}/run"], "Could not make the folder aaa"),
+        (["run", "--resume", LONG], "There is no folder aaa"),
+        (["run", "split-mnist", "--data", LONG], "The data folder 'aaa"),
+        (["compare", LONG], "Unknown method 'aaa"),
+        (["compare", f"{LONG}.toml"], "There is no preset file aaa"),
+        (["compare", "hypernet", "--benchmark", LONG], "Unknown preset 'aaa"),
+        (["compare", "hypernet", "--benchmark", f"{LONG}.toml"], "There is no preset file aaa"),
+        (["compare", "--resume", LONG], "There is no folder aaa"),
+        (["sweep", LONG], "Unknown space 'aaa"),
+        (["sweep", f"{LONG}.toml"], "The space file aaa"),
+        (["sweep", "split-digits", "--out", LONG], "Could not make the folder aaa"),
+        (["sweep", "--resume", LONG], "There is no folder aaa"),
+        (["reproduce", LONG], "Unknown recipe 'aaa"),
+        (["reproduce", "fig-regression", "--budget", "smoke", "--out", LONG], "Could not make the folder aaa"),
+        (["reproduce", "fig-regression", "--report", "x.md", "--out", LONG], "There is no finished run"),
+        (["reproduce", "fig-regression", "--report", "x.md", "--also", LONG], "There is no folder aaa"),
+        (["settings", LONG], "Unknown preset 'aaa"),
+        (["settings", f"{LONG}.toml"], "There is no preset file aaa"),
+        (["show", LONG], "There is no folder aaa"),
+        (["report", LONG], "There is no folder aaa"),
+    ],
+    ids=lambda words: " ".join(word[:10] for word in words) if isinstance(words, list) else "",
+)
+def test_names_that_are_too_long_for_any_file_are_refused(refused, tmp_path, words, message):
+    said = refused(*words)
+    assert said.startswith(message)
+    assert len(said) < 1100
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_report_with_a_name_that_is_too_long_is_refused(refused, finished):
+    before = sorted(path.name for path in finished.iterdir())
+    assert refused("report", finished, "--out", LONG).startswith("A report is an HTML file: --out must be a folder")
+    assert refused("report", finished, "--out", f"{LONG}.html").startswith("Could not write aaa")
+    assert refused("report", finished, "--out", f"{LONG}/x.html").startswith("There is no folder aaa")
+    assert sorted(path.name for path in finished.iterdir()) == before
+
+
 def test_a_study_needs_a_database(refused):
     assert refused("sweep", "split-digits", "--study", "mine") == (
         "--study names a study in a database: give its URL by --storage, or leave out --study."

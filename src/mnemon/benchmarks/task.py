@@ -102,6 +102,11 @@ class TaskStream:
     def __len__(self) -> int:
         return len(self.tasks)
 
+    @property
+    def metric(self) -> str:
+        """What is measured on a task: accuracy (percent) or mse."""
+        return "accuracy" if self.kind is Kind.CLASSIFICATION else "mse"
+
     def to(self, device: torch.device | str) -> TaskStream:
         """Return the same stream on another device; what tasks share stays shared."""
         moved: dict[int, Tensor] = {}

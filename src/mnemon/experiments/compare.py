@@ -12,7 +12,7 @@ from typing import Any
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.config import differences
 from mnemon.errors import DataError, UsageError, choose
-from mnemon.experiments.preset import DEFAULT, FOLDER, Preset, all_presets, load_preset
+from mnemon.experiments.preset import DEFAULT, Preset, all_presets, is_preset, load_preset
 from mnemon.experiments.run import Place, begin, new_folder
 from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.experiments.study import Failures, Job, dated_folder, keep_begun, resumed_jobs
@@ -96,9 +96,9 @@ class _Finder:
     def find(self, name: str) -> tuple[Preset, list[str]]:
         """Return the preset of a method, and the settings that make it this method in this scenario."""
         for prefix in self.prefixes:
-            if _is_preset(prefix + name):
+            if is_preset(prefix + name):
                 return load_preset(prefix + name), []
-        if _is_preset(name) or name.endswith(".toml"):
+        if is_preset(name) or name.endswith(".toml"):
             return load_preset(name), []
         choose("method", name, dict.fromkeys(self.names()))
         changes = []
@@ -124,10 +124,6 @@ class _Finder:
         if different := differences(_measured(config), _measured(self.config)):
             raise UsageError(f"It learns other tasks than {self.preset.name}: {', '.join(different)}.")
         _check_scenario(config, self.scenario)
-
-
-def _is_preset(name: str) -> bool:
-    return (FOLDER / f"{name}.toml").exists()
 
 
 def _config(word: str, finder: _Finder, overrides: Sequence[str]) -> RunConfig:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mnemon.errors import UsageError, choose
 from mnemon.notation import NotationError, read_toml
-from mnemon.whole_files import read_text
+from mnemon.whole_files import is_there, read_text
 
 FOLDER = Path(__file__).parent / "presets"
 DEFAULT = "split-digits"
@@ -51,10 +51,15 @@ def _files() -> dict[str, Path]:
     return {name: FOLDER / f"{name}.toml" for name in sorted(path.stem for path in FOLDER.glob("*.toml"))}
 
 
+def is_preset(name: str) -> bool:
+    """Tell whether a preset of this name comes with mnemon."""
+    return name in _files()
+
+
 def _find(name: str, beside: Path) -> Path:
     if not name.endswith(".toml"):
         return choose("preset", name, _files(), "mnemon presets")
-    if not (beside / name).exists():
+    if not is_there(beside / name):
         raise UsageError(f"There is no preset file {beside / name}.")
     return beside / name
 

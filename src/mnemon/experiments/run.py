@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import mnemon
-from mnemon.benchmarks.task import Kind, TaskStream, hold_out, names
+from mnemon.benchmarks.task import TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments import events, predicting, sampling
 from mnemon.experiments.run_config import RunConfig, from_record
@@ -32,7 +32,7 @@ from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Progress, Trainer, Watcher, idle_mechanisms, task_alarms
-from mnemon.whole_files import remove_leftovers
+from mnemon.whole_files import is_there, remove_leftovers
 
 
 def check_device_name(name: str) -> None:
@@ -100,7 +100,7 @@ class _Recorder(Watcher):
 
 def new_folder(folder: Path) -> Path:
     """Make a folder for what a command does; one that exists is never touched."""
-    if folder.exists():
+    if is_there(folder):
         command = resuming(folder)
         remedy = f", or go on with what is in it: {command}" if command else "."
         raise UsageError(f"{folder} exists already and is left as it is. Choose another --out{remedy}")
@@ -116,7 +116,7 @@ def resuming(folder: Path) -> str:
     holds = {
         "sweep": is_sweep(folder),
         "compare": is_comparison(folder),
-        "run": (folder / RECORD).exists() or any(folder.glob(f"seed-*/{RECORD}")),
+        "run": is_there(folder / RECORD) or any(folder.glob(f"seed-*/{RECORD}")),
     }
     command = next((command for command, there in holds.items() if there), "")
     return f"mnemon {command} --resume {shlex.quote(str(folder))}" if command else ""
@@ -194,7 +194,9 @@ def _prepare(
     device = pick_device(place.device)
     stream = build_stream(config, seed, place).to(device)
     learner = build_learner(config, stream, seed).to(device)
-    earlier = RunRecord.read(folder) if (folder / RECORD).exists() else None
+    earlier = RunRecord.read(folder) if is_there(folder / RECORD) else None
+    if earlier:
+        _check_tasks(earlier, stream, folder)
     if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
         raise CheckpointError(
             f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
@@ -208,6 +210,17 @@ def _prepare(
     trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
     trainer.resume()
     return record, recorder, trainer
+
+
+def _check_tasks(record: RunRecord, stream: TaskStream, folder: Path) -> None:
+    """Refuse a record of other tasks than its settings make: what is learned now would not fit into it."""
+    own = {"task_names": names(stream.tasks), "metric": stream.metric}
+    for name, value in own.items():
+        if getattr(record, name) != value:
+            raise CheckpointError(
+                f"The record in {folder} does not fit its settings: {RECORD} says {name} = {getattr(record, name)}, "
+                f"and its settings make {value}."
+            )
 
 
 def _check_moments(moments: Sequence[tuple[int, int]], folder: Path) -> None:
@@ -225,6 +238,7 @@ def load_run(folder: Path, place: Place) -> tuple[RunConfig, TaskStream, Abstrac
     record = RunRecord.read(folder)
     config, device = from_record(record), pick_device(place.device)
     stream = build_stream(config, record.seed, place).to(device)
+    _check_tasks(record, stream, folder)
     learner = build_learner(config, stream, record.seed).to(device)
     Trainer(learner, stream, config.training, record.seed, folder, record.config).resume()
     return config, stream, learner
@@ -260,7 +274,7 @@ def _new_record(config: RunConfig, seed: int, stream: TaskStream, learner: Abstr
         preset=config.preset,
         config=config.plain(),
         seed=seed,
-        metric="accuracy" if stream.kind is Kind.CLASSIFICATION else "mse",
+        metric=stream.metric,
         task_names=names(stream.tasks),
         counts={**asdict(counts), "compression": counts.compression, "sees_past": learner.sees_past},
         versions=_versions(device),

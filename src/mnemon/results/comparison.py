@@ -21,13 +21,13 @@ from rich.console import Console, ConsoleOptions, Group, JustifyMethod, Renderab
 from rich.table import Table
 from rich.text import Text
 
-from mnemon.results.facts import check_plain_name, is_there
+from mnemon.results.facts import check_plain_name
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, read_runs
 from mnemon.results.summary_file import read_summary
 from mnemon.results.tables import check_same_experiment, in_form, spread, tested_on, unit
-from mnemon.whole_files import write_text
+from mnemon.whole_files import is_there, write_text
 
 FORMAT = 1
 FILE, RUNS, TASKS = "compare.json", "comparison.csv", "tasks.csv"

@@ -74,11 +74,3 @@ def check_plain_name(name: str) -> None:
     """Refuse the name of a folder that could lead out of the one that it is in."""
     if name in ("", ".", "..") or any(c in name for c in "/\\:\0") or len(name.encode()) > 255:
         raise ValueError(f"'{name:.40}' is not the plain name of a folder")
-
-
-def is_there(path: Path) -> bool:
-    """Say whether there is a file or folder; one that cannot be looked at is not there."""
-    try:
-        return path.exists()
-    except OSError:  # a name that is too long, or a folder without the right to look into it
-        return False

@@ -26,11 +26,10 @@ from mnemon.results.facts import (
     check_choice,
     check_format,
     check_numbers,
-    is_there,
     read_facts,
 )
 from mnemon.results.metrics import AccuracyMatrix
-from mnemon.whole_files import read_text, write_text
+from mnemon.whole_files import is_there, read_text, write_text
 
 FORMAT = 2
 CONFIG, RECORD, LOSSES = "config.toml", "record.json", "losses.jsonl"

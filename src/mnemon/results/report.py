@@ -20,7 +20,7 @@ from mnemon.results.page import Charts, Pictures
 from mnemon.results.runs import Complete, as_it_is
 from mnemon.results.sections import Section, alarms_of
 from mnemon.results.verdict import UNKNOWN, Background
-from mnemon.whole_files import write_text
+from mnemon.whole_files import is_there, write_text
 
 FILE = "report.html"
 MOST_DRAWN = 12
@@ -64,11 +64,11 @@ def write_report(
 def _path(folders: Sequence[Path], out: Path | None) -> Path:
     if out is None:
         return (folders[0] if len(folders) == 1 else Path()) / FILE
-    if out.is_dir():
+    if is_there(out) and out.is_dir():
         return out / FILE
     if out.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"A report is an HTML file: --out must be a folder or end in .html, not {out}.")
-    if not out.parent.exists():
+    if not is_there(out.parent):
         raise UsageError(f"There is no folder {out.parent} for {out.name}.")
     return out
 

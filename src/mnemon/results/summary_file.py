@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mnemon.errors import UsageError
-from mnemon.results.facts import build, check_format, is_there, read_facts
+from mnemon.results.facts import build, check_format, read_facts
+from mnemon.whole_files import is_there
 
 
 class Summary(Protocol):

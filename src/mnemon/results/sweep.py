@@ -27,9 +27,9 @@ from rich.text import Text
 from mnemon.config import as_word
 from mnemon.errors import UsageError
 from mnemon.notation import read_json, write_toml
-from mnemon.results.facts import METRICS, check_at_least, check_choice, check_numbers, is_there
+from mnemon.results.facts import METRICS, check_at_least, check_choice, check_numbers
 from mnemon.results.summary_file import read_summary
-from mnemon.whole_files import read_text, write_text
+from mnemon.whole_files import is_there, read_text, write_text
 
 FORMAT = 1
 FILE, TRIALS, BEST = "sweep.json", "trials.csv", "best.toml"

@@ -18,6 +18,7 @@ from mnemon.experiments.run import Place, begin
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
 from mnemon.experiments.study import Job
 from mnemon.results.record import RECORD, RunRecord, make_folder
+from mnemon.whole_files import is_there
 
 RUNS = "runs"
 
@@ -107,7 +108,7 @@ def folder_name(variant: Variant) -> str:
 
 def _check_free(folder: Path, config: RunConfig) -> None:
     """Refuse a folder in which there is a run with other settings."""
-    if not (folder / RECORD).exists():
+    if not is_there(folder / RECORD):
         return
     try:
         different = differences(substance(from_record(RunRecord.read(folder))), substance(config))

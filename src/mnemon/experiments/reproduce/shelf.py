@@ -11,6 +11,7 @@ from typing import Any
 from mnemon.errors import UsageError
 from mnemon.experiments.run_config import RunConfig, from_record
 from mnemon.results.record import RECORD, RunRecord, find_runs, make_folder
+from mnemon.whole_files import is_there
 
 _NO_MATTER = {"training": ("log_every", "checkpoint_seconds", "matrix")}
 """Settings that change what is written down, but not what is learned, nor the metrics of a recipe."""
@@ -72,7 +73,7 @@ def look(own: Path, also: Iterable[Path] = ()) -> Shelf:
     shelf = Shelf()
     for folder in also:
         _add(shelf, find_runs(folder), own=False)
-    if own.exists():
+    if is_there(own):
         _add(shelf, sorted(path.parent for path in own.rglob(RECORD)), own=True)
     return shelf
 

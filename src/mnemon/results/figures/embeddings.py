@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from mnemon.errors import UsageError, choose
-from mnemon.results.facts import build, check_format, is_there, read_facts
+from mnemon.results.facts import build, check_format, read_facts
 from mnemon.results.figures.style import HEAT, Chart, altair, rows, styled
-from mnemon.whole_files import write_text
+from mnemon.whole_files import is_there, write_text
 
 FILE, FORMAT = "embedding-map.json", 1
 
