@@ -251,6 +251,28 @@ def test_an_absent_checkpoint_does_not_begin_a_run_anew(refused, stopped):
     assert contents(stopped) == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"task_names": ["0,1"], "matrix": [], "inferred": [], "untrained": []},
+            "record.json says task_names = ['0,1'], and its settings make ['0,1', '2,3', '4,5'].",
+        ),
+        (
+            {"task_names": ["a", "b", "c"]},
+            "record.json says task_names = ['a', 'b', 'c'], and its settings make ['0,1', '2,3', '4,5'].",
+        ),
+        ({"metric": "mse"}, "record.json says metric = mse, and its settings make accuracy."),
+    ],
+)
+def test_a_record_of_other_tasks_than_its_settings_make_is_not_resumed(refused, stopped, changes, message):
+    record = stopped / "record.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), **changes}))
+    before = contents(stopped)
+    assert refused("run", "--resume", stopped) == (f"The record in {stopped} does not fit its settings: {message}")
+    assert contents(stopped) == before
+
+
 @pytest.mark.parametrize("command", [("run", "--resume"), ("show",)])
 def test_a_record_that_is_newer_damaged_or_incomplete_is_named(refused, stopped, command):
     record = stopped / "record.json"

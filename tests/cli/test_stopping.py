@@ -56,6 +56,16 @@ def test_a_signal_saves_and_says_how_to_go_on(start, mnemon, whole, tmp_path, nu
     assert result_of(tmp_path / "my run") == whole
 
 
+def test_what_a_run_killed_at_its_very_end_leaves_aside_goes_with_the_next_resume(mnemon, finished, stopped):
+    for folder in (finished, stopped):
+        left = folder / ".record.json.abcdefgh.new"
+        left.mkdir()
+        (left / "record.json").write_text("{")
+        outcome = mnemon("run", "--resume", folder, "--quiet")
+        assert outcome.code == 0, outcome
+        assert not left.exists()
+
+
 @pytest.mark.parametrize(
     "words", [("run", "toy"), ("compare", "hypernet", "joint", "--benchmark", "toy", "--workers", "1")]
 )

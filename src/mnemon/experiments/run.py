@@ -192,7 +192,9 @@ def _prepare(
     device = pick_device(place.device)
     stream = build_stream(config, seed, place).to(device)
     learner = build_learner(config, stream, seed).to(device)
-    earlier = RunRecord.read(folder) if (folder / RECORD).exists() else None
+    earlier = RunRecord.read(folder) if is_there(folder / RECORD) else None
+    if earlier:
+        _check_tasks(earlier, stream, folder)
     if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
         raise CheckpointError(
             f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
@@ -207,6 +209,17 @@ def _prepare(
     trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
     trainer.resume()
     return record, recorder, trainer
+
+
+def _check_tasks(record: RunRecord, stream: TaskStream, folder: Path) -> None:
+    """Refuse a record of other tasks than its settings make: what is learned now would not fit into it."""
+    own = {"task_names": names(stream.tasks), "metric": stream.metric}
+    for name, value in own.items():
+        if getattr(record, name) != value:
+            raise CheckpointError(
+                f"The record in {folder} does not fit its settings: {RECORD} says {name} = {getattr(record, name)}, "
+                f"and its settings make {value}."
+            )
 
 
 def _check_moments(moments: Sequence[tuple[int, int]], folder: Path) -> None:
@@ -224,6 +237,7 @@ def load_run(folder: Path, place: Place) -> tuple[RunConfig, TaskStream, Abstrac
     record = RunRecord.read(folder)
     config, device = from_record(record), pick_device(place.device)
     stream = build_stream(config, record.seed, place).to(device)
+    _check_tasks(record, stream, folder)
     learner = build_learner(config, stream, record.seed).to(device)
     Trainer(learner, stream, config.training, record.seed, folder, record.config).resume()
     return config, stream, learner
