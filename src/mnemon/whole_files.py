@@ -147,6 +147,11 @@ def is_there(path: Path) -> bool:
         return False
 
 
+def is_file(path: Path) -> bool:
+    """Say whether there is a file with content: no folder, pipe or device."""
+    return is_there(path) and path.is_file()
+
+
 def check_regular(path: Path) -> None:
     """Refuse what is no file with content, such as a folder or a pipe, which would hang; raises OSError."""
     mode = path.stat().st_mode
