@@ -35,10 +35,7 @@ def replacing(path: Path, durable: bool = False) -> Iterator[Path]:
     """
     if path.exists():
         check_regular(path)  # a device such as /dev/null would be replaced by a file
-    remove_leftovers(path.parent, path.name)
-    folder, handle = _folder_aside(path)
-    try:
-        aside = folder / path.name
+    with lent_aside(path) as aside:
         aside.touch()
         rights = stat.S_IMODE(aside.stat().st_mode)
         yield aside
@@ -47,6 +44,15 @@ def replacing(path: Path, durable: bool = False) -> Iterator[Path]:
             with aside.open("rb+") as file:  # Windows syncs only what may be written
                 os.fsync(file.fileno())
         os.replace(aside, path)
+
+
+@contextmanager
+def lent_aside(path: Path) -> Iterator[Path]:
+    """Lend a path aside for what may become `path`, and leave nothing there, nor leftovers of killed processes."""
+    remove_leftovers(path.parent, path.name)
+    folder, handle = _folder_aside(path)
+    try:
+        yield folder / path.name
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if handle is not None:
