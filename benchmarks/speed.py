@@ -1,15 +1,17 @@
 """What mnemon costs beside plain PyTorch, beside its version before, and beside what the core could do.
 
-python -m benchmarks.speed [CASE ...] [--list] [--keep] [--before FILE]
+python -m benchmarks.speed [CASE ...] [--list] [--against FOLDER] [--keep] [--before FILE]
 
-Without words all cases are measured, each in a fresh process; a word stands for the case of that name and for all
-whose names go on with a hyphen (`p10` is p10-2, p10-10 …). Times are CPU times on one thread, of both sides in turns.
-`--keep` writes what was measured to the file that later runs are compared with.
+Without words all cases are measured, each in processes of its own; a word stands for the case of that name and for
+all whose names go on with a hyphen (`p10` is p10-2, p10-10 …). Times are CPU times on one thread, of both sides in
+turns. The version before is known from a file, which `--keep` writes, or is measured, too, in turns with this one:
+`--against FOLDER` names its `src`, such as `git worktree add ../before COMMIT` makes one in ../before/src.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -27,7 +29,6 @@ import torch
 import mnemon
 from benchmarks.cases import CASES, Case
 from benchmarks.timing import Measured, Quartiles, Rounds, summary
-from mnemon.allocator import processes_with_huge_pages
 
 BEFORE = Path(__file__).with_name("baseline.json")
 """What the version before came to, and on which machine."""
@@ -41,12 +42,12 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.one:
         print(json.dumps(dataclasses.asdict(_measured_here(CASES[options.one]))))  # for the process that asked
         return 0
-    before = json.loads(options.before.read_text()) if options.before.exists() else {"cases": {}}
-    print(_heading(before))
-    kept, missed = dict(before["cases"]), False
+    file = json.loads(options.before.read_text()) if options.before.exists() else {"cases": {}}
+    print(_heading(file, options.against))
+    kept, missed = dict(file["cases"]), False
     for name in _chosen(options.case):
-        measured = _measured_apart(name)
-        missed |= _print(name, measured, _known(before["cases"].get(name)))
+        measured, before = _measured_apart(name, options.against)
+        missed |= _print(name, measured, before or _known(file["cases"].get(name)))
         kept[name] = dataclasses.asdict(measured)
         if options.keep:
             options.before.write_text(json.dumps({**_machine(), "cases": kept}, indent=1) + "\n")
@@ -59,6 +60,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="say which cases there are")
     parser.add_argument("--keep", action="store_true", help="write the numbers to the file of the version before")
     parser.add_argument("--before", type=Path, default=BEFORE, metavar="FILE", help="numbers to compare with")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="an earlier version, measured in turns")
     parser.add_argument("--one", choices=CASES, help=argparse.SUPPRESS)
     return parser.parse_args(words)
 
@@ -84,21 +86,33 @@ def _measured_here(case: Case) -> Rounds:
     return case.measure()
 
 
-def _measured_apart(name: str) -> Measured:
-    """Measure a case in processes of its own.
+def _measured_apart(name: str, against: Path | None) -> tuple[Measured, Measured | None]:
+    """Measure a case in processes of its own; the version before, if it is given, in turns with this one.
 
     No case leaves its memory and caches to the next, and where a process happens to have its memory evens out.
     """
-    found = [_one_process(name) for _ in range(CASES[name].processes)]
-    return summary(functools.reduce(Rounds.and_those_of, found))
+    sources = [Path(mnemon.__file__).parent.parent, *([against.resolve()] if against else [])]
+    rounds = [[_one_process(name, source) for source in sources] for _ in range(CASES[name].processes)]
+    now, *before = (summary(functools.reduce(Rounds.and_those_of, found)) for found in zip(*rounds, strict=True))
+    return now, before[0] if before else None
 
 
-def _one_process(name: str) -> Rounds:
+def _one_process(name: str, source: Path) -> Rounds:
     command = [sys.executable, "-m", "benchmarks.speed", "--one", name]
-    with processes_with_huge_pages():  # as in the processes that mnemon starts
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with _memory_as_in(source):
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return Rounds(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _memory_as_in(source: Path) -> contextlib.AbstractContextManager[None]:
+    """Let processes have what a version of mnemon gives to those that it starts."""
+    if not (source / "mnemon" / "allocator.py").exists():  # an earlier version
+        return contextlib.nullcontext()
+    from mnemon.allocator import processes_with_huge_pages
+
+    return processes_with_huge_pages()
 
 
 def _known(values: dict[str, Any] | None) -> Measured | None:
@@ -137,15 +151,14 @@ def _commit() -> str:
 # Showing
 
 
-def _heading(before: dict[str, Any]) -> str:
-    now = _machine()
-    lines = [
-        f"{now['machine']}; torch {now['versions']['torch']}, one thread. Medians (and quartiles) of CPU times.",
-        f"Before: {before['versions']['mnemon']} on {before['machine']}, {before['date']}."
-        if "machine" in before
-        else "Nothing is known of the version before.",
-    ]
-    return "\n".join(lines)
+def _heading(file: dict[str, Any], against: Path | None) -> str:
+    now, before = _machine(), "Nothing is known of the version before."
+    if against is not None:
+        before = f"Before: the version in {against}, measured in turns."
+    elif "machine" in file:
+        before = f"Before: {file['versions']['mnemon']} on {file['machine']}, {file['date']}."
+    machine = f"{now['machine']}; torch {now['versions']['torch']}, one thread"
+    return f"{machine}. Medians (and quartiles) of CPU times.\n{before}"
 
 
 def _print(name: str, now: Measured, before: Measured | None) -> bool:
