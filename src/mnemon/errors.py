@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
+from mnemon.printable import without_passwords
+
 T = TypeVar("T")
 SHOWN = 8
 """Names that an error lists at most."""
@@ -29,7 +31,7 @@ class UsageError(Exception):
     """Something that the user can put right: one line, exit code 2 on the command line."""
 
     def __str__(self) -> str:
-        return shortened(super().__str__())
+        return shortened(without_passwords(super().__str__()))
 
 
 class DataError(UsageError):
