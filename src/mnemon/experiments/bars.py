@@ -31,7 +31,7 @@ def laid_out(rows: Sequence[Row], width: int) -> Table:
     """
     widths = [max(cell_len(cell) for cell in column) for column in zip(*(row.cells for row in rows), strict=True)]
     room = width - sum(widths) - len(widths) - 1  # a column lies between two cells
-    longest = max(cell_len(row.title) for row in rows)
+    longest = max((cell_len(row.title) for row in rows), default=0)
     bar = max(NARROWEST, min(WIDEST, room - longest))
     title = max(1, min(longest, room - bar))
     table = Table.grid(padding=(0, 1))
