@@ -30,8 +30,8 @@ def shortened(text: str) -> str:
 class UsageError(Exception):
     """Something that the user can put right: one line, exit code 2 on the command line.
 
-    What it says of names and values, whoever wrote them, can be shown: it is not too long, holds no password in a URL,
-    and commands no terminal.
+    What it says of names and values, whoever wrote them, can be shown: it is not too long, holds no password of a
+    URL, and commands no terminal.
     """
 
     def __str__(self) -> str:
