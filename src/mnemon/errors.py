@@ -30,7 +30,7 @@ def shortened(text: str) -> str:
 class UsageError(Exception):
     """Something that the user can put right: one line, exit code 2 on the command line.
 
-    What it says of names and values, whoever wrote them, can be shown: it is not too long, holds no password in a
+    What it says of names and values, whoever wrote them, can be shown: it is not too long, holds no password of a
     URL, and commands no terminal.
     """
 
@@ -48,11 +48,6 @@ class CheckpointError(UsageError):
 
 class TrainingError(UsageError):
     """Training that cannot go on, such as a loss that is not a number."""
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; its kind, if it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def suggest(name: str, options: Iterable[str]) -> str:

@@ -263,6 +263,18 @@ def test_a_file_that_cannot_be_written_leaves_the_earlier_one(learned, tmp_path,
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o002])
+def test_a_model_can_be_read_by_those_whom_the_umask_lets_read(learned, tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        path = learned.save(tmp_path / "memory")
+        assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+        path.chmod(0o600)
+        assert learned.save(path).stat().st_mode & 0o777 == 0o666 & ~umask
+    finally:
+        os.umask(before)
+
+
 def test_pipes_and_folders_are_no_models_and_are_not_replaced(learned, tmp_path):
     (tmp_path / "folder.mnemon").mkdir()
     os.mkfifo(tmp_path / "pipe.mnemon")

@@ -24,6 +24,8 @@ TIMEOUT = (10, 60)
 """Seconds to wait for a connection, and for the next bytes."""
 SCHEMES = ("https",)
 """How addresses may begin, those too to which a server sends us on."""
+LONGEST_NUMBER = 18
+"""Digits of a size that a server may name."""
 PACKING = 1 << 16
 """Bytes by which a packed file may be larger than its content, beside a tenth of it."""
 
@@ -110,7 +112,10 @@ def fetch(url: str, path: Path, most: int) -> None:
 
     def check(response: Any, **_: Any) -> None:  # of every answer, those that send us on included
         check_secure(response.url)
-        if int(response.headers.get("content-length", 0)) > most:
+        length = response.headers.get("content-length", "0").strip()
+        if not length.isdecimal() or len(length) > LONGEST_NUMBER:
+            raise RefusedError("the size that it names is no number")
+        if int(length) > most:
             raise RefusedError(f"more than {most:,} bytes")
 
     console = Console(stderr=True)
