@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemon.errors import CheckpointError, DataError, TrainingError, UsageError, choose, nearest, suggest
+from mnemon.printable import MARK
 
 OPTIONS = {"hypernet": 1, "joint": 2}
 
@@ -57,6 +58,13 @@ def test_a_name_is_found_by_a_part_by_initials_and_by_spelling(name, meant):
 @settings(max_examples=25)
 def test_a_suggestion_is_one_of_the_options_or_nothing(name):
     assert suggest(name, OPTIONS) in ("", " Did you mean 'hypernet'?", " Did you mean 'joint'?")
+
+
+def test_what_an_error_says_of_values_can_be_shown():
+    said = str(DataError(f"No '\x1b[31m{'x' * 5000}' in https://me:secret@host/a."))
+    assert said.startswith(f"No '{MARK}[31mxxx")
+    assert said.endswith("xxx' in https://me:***@host/a.")
+    assert len(said) < 1100
 
 
 @pytest.mark.parametrize("kind", [DataError, CheckpointError, TrainingError])

@@ -9,13 +9,16 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 SECONDS, BYTES = 5.0, 1 << 30
-"""What a case may take."""
+"""What a case may take; the seconds are of the processor, which do not depend on what else the machine does."""
+WAITING = 60.0
+"""Seconds of the clock that a case may take at least: it may wait for other processes, or for ever."""
 KEPT = 20
 """Faults that are shown in full."""
 
@@ -27,6 +30,29 @@ Case = Callable[[Any, int], str]
 
 class TooLong(BaseException):
     """A case took longer than it may; no error, so that nobody catches it on the way."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise `TooLong` after so many seconds of the processor, or when a case waits for ever."""
+    limits = (
+        (signal.ITIMER_PROF, signal.SIGPROF, seconds, "seconds of the processor"),
+        (signal.ITIMER_REAL, signal.SIGALRM, max(seconds, WAITING), "seconds"),
+    )
+
+    def late(number: int, frame: Any) -> None:
+        raise TooLong(next(f"it took more than {limit:g} {unit}" for _, n, limit, unit in limits if n == number))
+
+    before = [(number, signal.signal(number, late)) for _, number, _, _ in limits]
+    for timer, _, limit, _ in limits:
+        signal.setitimer(timer, limit)
+    try:
+        yield
+    finally:
+        for timer, _, _, _ in limits:
+            signal.setitimer(timer, 0)
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 @dataclass
@@ -131,20 +157,12 @@ def _address_space() -> int:
 
 def _tried(prepared: Any, case: Case, number: int, seconds: float) -> tuple[str, str]:
     """Return how a case ended, and what is wrong with that, if anything is."""
-
-    def late(*_: Any) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        return case(prepared, number), ""
-    except TooLong:
-        return "too long", f"it took more than {seconds:g} s"
+        with _limited(seconds):
+            return case(prepared, number), ""
+    except TooLong as error:
+        return "too long", str(error)
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
         return "fault", f"{type(error).__name__} at {place}: {str(error)[:300]}"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -21,6 +21,10 @@ SMALL = tuple(
     for setting in ("steps=4", "n_tasks=2", "target.hidden=[4]", "log_every=1")
     for word in ("--set", setting)
 )  # fmt: skip
+PIECES = (
+    b"[" * 5000, b'{"a":' * 5000, b"a." * 50_000, b"\xff", b"9" * 6000, b"\0", b'"', b"\n", b"NaN",
+)  # fmt: skip
+"""What is put into the middle of a file."""
 REPORTS = 0.03
 """Share of the cases in which a page is drawn: it takes a hundred times as long as a table."""
 
@@ -130,7 +134,7 @@ def _with_damaged_bytes(content: bytes, draw: random.Random) -> bytes:
     elif kind == 1:
         del data[at : at + draw.randint(1, 30)]
     elif kind == 2:
-        data[at:at] = draw.choice((b"[" * 5000, b'{"a":' * 5000, b"\xff", b"9" * 6000, b"\0", b'"', b"\n", b"NaN"))
+        data[at:at] = draw.choice(PIECES)
     elif kind == 3 and data:
         data[at] ^= 1 << draw.randrange(8)
     else:

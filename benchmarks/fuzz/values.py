@@ -19,7 +19,7 @@ def changed(value: Any, draw: random.Random) -> Any:
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
         holders = [holder for holder in _holders(value) if holder]
         if not holders:
-            return draw.choice(STRANGE)
+            return _strange(draw)
         _change(draw.choice(holders), draw)
     return value
 
@@ -39,13 +39,18 @@ def _change(holder: Any, draw: random.Random) -> None:
     keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
     key, kind = draw.choice(keys), draw.randrange(6)
     if kind <= 2:
-        holder[key] = draw.choice(STRANGE)
+        holder[key] = _strange(draw)
     elif kind == 3:
         del holder[key]
     elif kind == 4 and isinstance(holder, list):
         holder += holder * draw.choice((1, 1, 50))
     elif kind == 4:
-        holder[draw.choice(("x", "", "format", "name", "é"))] = draw.choice(STRANGE)
+        holder[draw.choice(("x", "", "format", "name", "é"))] = _strange(draw)
     else:
         other = draw.choice(keys)
         holder[key], holder[other] = holder[other], holder[key]
+
+
+def _strange(draw: random.Random) -> Any:
+    """Return a strange value of its own: later changes must not reach those that follow."""
+    return copy.deepcopy(draw.choice(STRANGE))

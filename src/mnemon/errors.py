@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
+from mnemon.printable import printable, without_passwords
+
 T = TypeVar("T")
 SHOWN = 8
 """Names that an error lists at most."""
@@ -26,10 +28,14 @@ def shortened(text: str) -> str:
 
 
 class UsageError(Exception):
-    """Something that the user can put right: one line, exit code 2 on the command line."""
+    """Something that the user can put right: one line, exit code 2 on the command line.
+
+    What it says of names and values, whoever wrote them, can be shown: it is not too long, holds no password in a
+    URL, and commands no terminal.
+    """
 
     def __str__(self) -> str:
-        return shortened(super().__str__())
+        return shortened(without_passwords(printable(super().__str__())))
 
 
 class DataError(UsageError):

@@ -18,7 +18,9 @@ __all__ = ["NotationError", "read_json", "read_toml", "write_toml"]
 
 MOST_DEPTH = 40
 """Tables and lists within each other; what recurses over values need not fear for its stack."""
-MOST_CHARACTERS = {"JSON": 1 << 28, "TOML": 1 << 20}
+MOST_CHARACTERS = {"JSON": 1 << 28, "TOML": 1 << 18}
+MOST_DOTS = 200
+"""Dots in a line of TOML; the time that a key takes to read grows as the square of its parts."""
 LARGEST = 2**63
 """Whole numbers stay below it, so that each fits into a tensor, a float and a line of text."""
 
@@ -34,7 +36,13 @@ def read_json(text: str | bytes) -> Any:
 
 def read_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text; raises NotationError."""
-    return _read("TOML", text, tomllib.loads)
+    return _read("TOML", text, _parse_toml)
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise NotationError(f"a line has more than {MOST_DOTS} dots")
+    return tomllib.loads(text)
 
 
 def _read(what: str, text: Any, parse: Any) -> Any:

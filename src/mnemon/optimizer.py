@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,8 +14,27 @@ from torch import Tensor
 
 from mnemon.errors import UsageError, check_not_negative, choose
 
+Optimizer = torch.optim.Optimizer
 
-class _InOneCall(torch.optim.Optimizer):
+
+def _unguarded(torchs: type[Optimizer]) -> type[Optimizer]:
+    """Return an optimizer of torch's that does the same without the guards of torch's compiler.
+
+    They keep torch.compile out of a step, and import all of the compiler for it: about a second in every process.
+    Here no step is compiled.
+    """
+    step = inspect.unwrap(torchs.step)
+
+    def step_without_gradients(self: Optimizer, closure: Callable[[], float] | None = None) -> Any:
+        with torch.set_grad_enabled(self.defaults["differentiable"]):
+            return step(self, closure)
+
+    guarded = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    own = {name: inspect.unwrap(getattr(torchs, name)) for name in guarded}
+    return type(torchs.__name__, (torchs,), {"step": step_without_gradients, **own})
+
+
+class _InOneCall(Optimizer):
     """A fused Adam without what torch does around each step: hooks for profilers, a search for devices.
 
     The numbers and the state are the same, bit for bit. Where a step is not the ordinary one, torch takes it.
@@ -63,23 +83,15 @@ def _is_ordinary(group: dict[str, Any], state: Mapping[Tensor, Any]) -> bool:
     return bool(plain) and len(kinds) <= 1 and all(state.get(p) for p in moving)
 
 
-class Adam(_InOneCall, torch.optim.Adam):
-    """Adam, in one call."""
-
-    fused_step = staticmethod(torch._fused_adam_)
+def _in_one_call(torchs: type[Optimizer], fused_step: Callable[..., None]) -> type[Optimizer]:
+    return type(torchs.__name__, (_InOneCall, torchs), {"fused_step": staticmethod(fused_step)})
 
 
-class AdamW(_InOneCall, torch.optim.AdamW):
-    """Adam with decoupled weight decay, in one call."""
-
-    fused_step = staticmethod(torch._fused_adamw_)
-
-
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
-    "adam": Adam,
-    "adamw": AdamW,
-    "sgd": torch.optim.SGD,
-    "rmsprop": torch.optim.RMSprop,
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "adam": _in_one_call(_unguarded(torch.optim.Adam), torch._fused_adam_),
+    "adamw": _in_one_call(_unguarded(torch.optim.AdamW), torch._fused_adamw_),
+    "sgd": _unguarded(torch.optim.SGD),
+    "rmsprop": _unguarded(torch.optim.RMSprop),
 }
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+
+from mnemon import interrupts
+
+T = TypeVar("T")
 
 PURPOSES = ("weights", "batches", "step", "permutation", "toy", "replay", "samples", "held-out", "pairs")
 
@@ -40,25 +44,35 @@ _OURS = threading.RLock()
 """Held while torch's random numbers are ours: they are global, and threads would draw each other's."""
 
 
-@contextmanager
-def own_random_numbers(seed: int) -> Iterator[None]:
-    """Seed torch's random numbers, of all devices; afterwards they go on as if none had been drawn within.
+def with_random_numbers(seed: int, work: Callable[[], T]) -> T:
+    """Do a work with torch's random numbers seeded, of all devices; afterwards they go on as if it had drawn none.
 
-    Other threads wait until then, so keep it short: a step, not a whole learning.
+    Other threads wait until then, so keep it short: a step, not a whole learning. Ctrl-C interrupts the work, and
+    never what comes before and after it.
     """
-    with _OURS:
-        before = _states()
-        try:
-            for kind in before:
-                seed_all(seed, torch.device(kind))
-            yield
-        finally:
-            _put_back(before)
+    before: dict[str, Any] = {}
+
+    def take(asked: interrupts.Asked) -> bool:
+        if not interrupts.taken(_OURS, asked):
+            return False
+        before.update(_states())
+        for kind in before:
+            seed_all(seed, torch.device(kind))
+        return True
+
+    def give_back(done: bool) -> None:
+        _put_back(before)
+        _OURS.release()
+
+    return interrupts.between(take, work, give_back)
 
 
 @contextmanager
 def lent_random_numbers() -> Iterator[None]:
-    """Let other threads have the random numbers while this one waits for something that they may hold."""
+    """Let other threads have the random numbers while this one waits for something that they may hold.
+
+    A context, so only where Ctrl-C is put off.
+    """
     if not _OURS._is_owned():  # type: ignore[attr-defined]
         yield
         return

@@ -348,6 +348,27 @@ def test_the_recipes_are_listed_without_torch():
     assert processor_time(IMPORTED.format(words=["reproduce"]))[0].splitlines()[-1] == "IMPORTED"
 
 
+RUN_AND_RESUMED = """
+import sys
+from mnemon.cli import main
+for words in (["run", *sys.argv[1:]], ["run", "--resume", "run", "--no-report", "--quiet"]):
+    try:
+        main(words)
+    except SystemExit as end:
+        assert end.code == 0
+slow = ("torch._dynamo", "torch._inductor", "sympy", "sklearn", "scipy", "pandas", "altair", "optuna", "ray")
+print("IMPORTED", *(name for name in slow if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize("preset", ["split-digits", "toy"])
+def test_a_run_imports_no_compiler_and_nothing_else_that_is_slow_and_not_needed(preset, tmp_path):
+    words = [preset, "--set", "steps=1", "--set", "checkpoint_seconds=0", "--out", "run", "--no-report", "--quiet"]
+    command = [sys.executable, "-c", RUN_AND_RESUMED, *words]
+    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert outcome.stdout.splitlines()[-1:] == ["IMPORTED"], outcome.stderr
+
+
 def test_the_installed_command_and_the_module_are_the_same():
     script = Path(sys.executable).with_name("mnemon")
     commands = [[sys.executable, "-m", "mnemon"], *([[str(script)]] if script.exists() else [])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mnemon.experiments.sweep.storage import without_password
+from mnemon.notation import MOST_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -85,8 +86,9 @@ def test_a_list_of_too_many_choices_is_refused_at_once(refused, tmp_path):
     assert refused("sweep", "space.toml") == "space.toml: beta: choices must be at most 10,000, not 10,001."
 
 
-def test_a_space_that_could_not_be_read_again_is_refused(refused, tmp_path):
-    choices = [[10] * 100] * 1000  # as a file of mnemon, with a line for each number, it is larger than what is read
+def test_a_space_that_could_not_be_read_again_is_refused(refused, tmp_path, monkeypatch):
+    monkeypatch.setitem(MOST_CHARACTERS, "TOML", 5000)
+    choices = [[10] * 100] * 10  # as a file of mnemon's, with a line for each number, it is larger than what is read
     (tmp_path / "space.toml").write_text(f'preset = "split-digits"\n[search]\ntarget.hidden = {choices}\n')
     assert refused("sweep", "space.toml") == "The space space is too large to be kept: name fewer choices."
     assert [path.name for path in tmp_path.iterdir()] == ["space.toml"]
@@ -105,6 +107,21 @@ def test_passwords_are_neither_shown_nor_kept(refused, url):
     assert message.startswith(f"The database {URLS[url]} cannot be reached: ")
     assert "secret" not in message
     assert without_password(url) == URLS[url]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sweep split-digits --storage URL", "sweep URL", "sweep split-digits URL", "run URL", "run --set URL",
+        "run --set lr=URL", "run --beta URL", "run --storage URL", "run --out URL", "run --on URL", "run --seeds URL",
+        "run --data URL", "compare URL", "show URL", "list URL", "presets URL", "settings toy URL",
+        "report RUN --out URL", "reproduce table-1 --out URL", "URL", "run --URL",
+    ],
+)  # fmt: skip
+def test_a_password_is_not_shown_wherever_its_url_is_typed(refused, finished, words):
+    url = "postgresql+psycopg://me:sec@ret@127.0.0.1:1/db?password=covert"
+    message = refused(*(word.replace("URL", url).replace("RUN", str(finished)) for word in words.split()))
+    assert not [secret for secret in ("sec@", "ret@", "covert") if secret in message]
 
 
 def test_a_password_in_a_word_that_is_no_url_is_not_shown(refused):

@@ -266,6 +266,21 @@ def test_a_record_that_is_newer_damaged_or_incomplete_is_named(refused, stopped,
     assert refused(*command, stopped) == f"{stopped} is not a run folder: config.toml is missing."
 
 
+@pytest.mark.parametrize(
+    ("change", "said"), [({"task_names": ["a", "b"]}, "2 tasks and accuracy"), ({"metric": "mse"}, "3 tasks and mse")]
+)
+def test_a_record_of_other_tasks_than_its_settings_make_is_not_resumed(refused, stopped, change, said):
+    record = stopped / "record.json"
+    facts = json.loads(record.read_text()) | {"matrix": [], "inferred": [], "untrained": [], **change}
+    record.write_text(json.dumps(facts))
+    before = contents(stopped)
+    assert refused("run", "--resume", stopped) == (
+        f"The record in {stopped} does not fit its settings: it is of {said}, they make 3 tasks and accuracy. "
+        "Start a new run in another folder."
+    )
+    assert contents(stopped) == before
+
+
 # Showing
 
 

@@ -153,6 +153,18 @@ def test_a_study_of_the_same_name_with_another_space_is_refused(mnemon, refused,
     assert message.startswith("The study 'mine' was begun with another space: config.training.steps (4 and 3)")
 
 
+@pytest.mark.filterwarnings("ignore:Query string argument")  # SQLite knows no password, but has to be asked for one
+def test_a_password_in_the_url_of_a_study_is_written_nowhere(mnemon, space, tmp_path):
+    url = "sqlite:///study.db?password=covert"
+    words = ("sweep", space, "--trials", 1, "--minutes", 1e-9, "--out", "sweep")
+    outcome = mnemon(*words, "--storage", url)
+    assert outcome.code == 0
+    assert "covert" not in outcome.out + outcome.err
+    assert '"sqlite:///study.db?password=***"' in (tmp_path / "sweep" / "sweep.json").read_text()
+    assert not [name for name, content in contents(tmp_path).items() if b"covert" in content]
+    assert mnemon("sweep", "--resume", "sweep", "--minutes", 1e-9, "--storage", url).code == 0
+
+
 def test_a_storage_that_is_no_url_is_refused_beside_a_sweep_that_was_begun(mnemon, refused, space):
     assert mnemon("sweep", space, "--trials", 1, "--minutes", 1e-9, "--out", "sweep").code == 0
     for words in ([space, "--out", "sweep"], ["--resume", "sweep"]):

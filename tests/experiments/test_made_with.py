@@ -15,7 +15,7 @@ from mnemon.experiments import made_with
 from mnemon.results.record import RECORD, RunRecord
 
 ROOT = Path(__file__).parents[2]
-KNOWN = {"mnemon", "commit", "python", "torch", "numpy", "system", "processor", "threads", "device"}
+KNOWN = {"mnemon", "commit", "python", "torch", "numpy", "system", "processor", "threads", "device", "allocator"}
 RECORDS = sorted((ROOT / "docs" / "results" / "records").rglob(RECORD))
 
 
@@ -124,7 +124,17 @@ def test_what_is_not_known_is_left_out(monkeypatch):
     monkeypatch.setattr(made_with, "commit", lambda package: "")
     monkeypatch.setattr(made_with, "processor", lambda listed: "Some CPU")
     found = made_with.made_with("cpu")
-    assert list(found) == ["mnemon", "python", "torch", "numpy", "system", "processor", "threads", "device"]
+    assert list(found) == [
+        "mnemon",
+        "python",
+        "torch",
+        "numpy",
+        "system",
+        "processor",
+        "threads",
+        "device",
+        "allocator",
+    ]
     assert (found["processor"], found["threads"]) == ("Some CPU", str(torch.get_num_threads()))
 
 

@@ -171,3 +171,11 @@ def test_there_are_never_more_bars_than_the_terminal_has_lines(height):
     shown.see(*(Event(i, 1, 0, 1, {"task_loss": 0.5}, None) for i in range(50)))
     assert len(shown.bars) == max(1, min(MOST_BARS, height - BESIDE)) + 1
     assert shown.bars[-1] == "64 runs: 50 under way, 14 waiting"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_where_nothing_is_left_to_run_nothing_is_shown(terminal):
+    shown = Shown([], terminal=terminal)
+    with shown.display:
+        pass
+    assert shown.text.getvalue() == ""

@@ -122,6 +122,14 @@ def settings(trials) -> list:
     return [trial.settings for trial in trials]
 
 
+def test_what_a_trial_killed_at_its_very_end_leaves_aside_goes_when_the_sweep_goes_on(sweep, tmp_path):
+    sweep(trials=1)
+    left = tmp_path / "sweep" / "trials" / "trial-0000" / ".record.json.abcdefgh.new"
+    left.mkdir()
+    sweep(trials=1)
+    assert not left.exists()
+
+
 def test_trials_are_runs_whose_records_hold_their_score(sweep, tmp_path):
     trials = sweep(trials=3)
     assert [trial.state for trial in trials] == ["finished"] * 3

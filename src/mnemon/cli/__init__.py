@@ -16,7 +16,7 @@ from mnemon.cli.reproducing import reproduce
 from mnemon.cli.showing import show
 from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
-from mnemon.errors import UsageError, shortened
+from mnemon.errors import UsageError
 
 for command in (run, compare, reproduce, sweep, report, presets, settings, show, data):
     app.command(command)
@@ -29,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     try:
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
     except (UsageError, CycloptsError) as error:
-        console(stderr=True).print(f"mnemon: {shortened(message_of(error))}", style="red", soft_wrap=True)
+        console(stderr=True).print(f"mnemon: {message_of(error)}", style="red", soft_wrap=True)
         code = 2
     except KeyboardInterrupt:
         code = 130

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 import mnemon
+from mnemon.printable import without_passwords
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +29,7 @@ def console(stderr: bool = False) -> Console:
 
 def say(text: str) -> None:
     """Say something in a line of its own."""
-    console().print(text, soft_wrap=True)
+    console().print(without_passwords(text), soft_wrap=True)
 
 
 def say_item(name: str, about: str, beside: str = "") -> None:

@@ -16,7 +16,7 @@ from mnemon.continual.remembered import UNKNOWN, Remembered, in_words, signature
 from mnemon.continual.state import State
 from mnemon.errors import UsageError
 from mnemon.inference.entropy import entropy
-from mnemon.seeding import own_random_numbers
+from mnemon.seeding import with_random_numbers
 
 FALSE_ALARMS = 0.05
 """Share of a task's own training inputs that would be called unknown."""
@@ -66,8 +66,7 @@ def outputs_of(state: State, inputs: Inputs, place: int) -> Tensor:
     if place < len(state.tasks):
         _check_dimensions(inputs, state.tasks[place])
     try:
-        with own_random_numbers(0):
-            return state.learner.outputs(inputs, place)
+        return with_random_numbers(0, lambda: state.learner.outputs(inputs, place))
     except Exception as error:
         learned = state.tasks[place].inputs if place < len(state.tasks) else signature(inputs)
         raise UsageError(

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from mnemon.errors import UsageError
-from mnemon.seeding import own_random_numbers
+from mnemon.seeding import with_random_numbers
 
 Inputs = tuple[Tensor, ...]
 """The inputs of a module in the order of its arguments: usually one tensor."""
@@ -53,8 +53,7 @@ class Data:
 
 def collect(data: Any, what: str = "data") -> Data:
     """Return data of any kind as whole tensors, or say what is wrong with them."""
-    with own_random_numbers(0):  # a loader that shuffles draws some
-        inputs, targets = _parts(data, what)
+    inputs, targets = with_random_numbers(0, lambda: _parts(data, what))  # a loader that shuffles draws some
     found = Data(
         tuple(_tensor(part, f"{what}: inputs") for part in _each(inputs)),
         _target_tensor(_tensor(targets, f"{what}: targets")),

@@ -21,9 +21,9 @@ from mnemon.continual.sizes import hypernet_for
 from mnemon.continual.state import Settings, State
 from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
-from mnemon.seeding import own_random_numbers
+from mnemon.seeding import with_random_numbers
 from mnemon.training import checkpoint
-from mnemon.whole_files import is_there
+from mnemon.whole_files import is_file, is_there
 
 FORMAT = 3
 EARLIER = (2,)
@@ -48,9 +48,8 @@ def save(model: ContinualModel, path: str | Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.write(path, state.learner.tensors(), facts)
     except OSError as error:
-        raise CheckpointError(
-            f"Could not save the model as {path}: {error.strerror or error}. An earlier file is as it was."
-        ) from error
+        kept = " The earlier file is as it was." if is_file(path) else ""
+        raise CheckpointError(f"Could not save the model as {path}: {error.strerror or error}.{kept}") from error
     return path
 
 
@@ -101,8 +100,8 @@ def _model(path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Mod
     _check_weights(state, facts, path)
     if facts.n_inputs is not None:
         state.make_densities_for(facts.n_inputs)
-    with own_random_numbers(0):
-        state.learner.restore(checkpoint.to_device(tensors, state.device), len(facts.tasks), learning=False)
+    moved = checkpoint.to_device(tensors, state.device)
+    with_random_numbers(0, lambda: state.learner.restore(moved, len(facts.tasks), learning=False))
     for entry in facts.tasks:
         task = _task(entry)
         if task.name in (*state.names, UNKNOWN, ""):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 import sys
@@ -17,7 +18,7 @@ from mnemon.continual.modules import check_functional, said
 from mnemon.continual.remembered import Remembered, in_words, signature
 from mnemon.continual.state import State
 from mnemon.errors import TrainingError, UsageError
-from mnemon.seeding import own_random_numbers
+from mnemon.seeding import with_random_numbers
 from mnemon.training.batches import Shuffled
 
 BESIDE_THE_NAME = 45
@@ -52,8 +53,7 @@ def learn(state: State, data: Any, task: str, options: Options) -> Remembered:
 
     def work() -> Remembered:
         tested = _check(state, found, task, plan, options.validation)
-        with state.random_numbers(state.n_learned, 0):
-            state.learner.begin_task(len(state.tasks))
+        state.at_moment(state.n_learned, 0, lambda: state.learner.begin_task(len(state.tasks)))
         return _train(state, task, found, tested, plan)
 
     return state.all_or_nothing(work)
@@ -68,8 +68,7 @@ def relearn(state: State, data: Any, task: str, options: Options) -> Remembered:
 
     def work() -> Remembered:
         tested = _check(state, found, task, plan, options.validation)
-        with state.random_numbers(state.n_learned, 0):
-            begin_again(state, task)
+        state.at_moment(state.n_learned, 0, lambda: begin_again(state, task))
         return _train(state, task, found, tested, plan, earlier)
 
     return state.all_or_nothing(work)
@@ -95,10 +94,14 @@ def finish(
     """Put a task away that was learned, with what is known of it."""
     data, goal, place = found.data, found.goal, len(state.tasks)
     scored_on = "training data" if tested is None else "validation data"
-    with state.random_numbers(serial, steps + 1):
+
+    def end() -> tuple[float, tuple[float, float] | None]:
         state.learner.end_task(data.to(state.device, state.learner.floats))
         reached = score(state, data if tested is None else tested, place, goal, task)
-        sure, form = usual_entropies(state, data, place, goal), signature(data.inputs)
+        return reached, usual_entropies(state, data, place, goal)
+
+    reached, sure = state.at_moment(serial, steps + 1, end)
+    form = signature(data.inputs)
     known = Remembered(task, goal, form, n_examples, steps, reached, sure, serial, tuple(losses), scored_on)
     state.tasks.append(known)
     state.n_learned += 1
@@ -129,12 +132,16 @@ def found_in(
 
 def _check(state: State, found: Found, task: str, plan: Plan, validation: Any) -> Data | None:
     """See that the module can learn from the data; return the validation data, if there are any."""
-    with own_random_numbers(0):
+
+    def check() -> Found | None:
         check_fit(state, task, found, plan.batch_size)
-        tested = None
-        if validation is not None:
-            tested = found_in(state, validation, found.goal.as_learned(task), task, found.goal, "validation data")
-            check_fit(state, task, tested)
+        if validation is None:
+            return None
+        tested = found_in(state, validation, found.goal.as_learned(task), task, found.goal, "validation data")
+        check_fit(state, task, tested)
+        return tested
+
+    tested = with_random_numbers(0, check)
     state.make_densities(found.data.batch(slice(None))[0])
     return tested.data if tested else None
 
@@ -210,12 +217,14 @@ def _train(
 ) -> Remembered:
     data, serial = found.data, state.n_learned
     batches = Shuffled(data, state.settings.seed, "batches", serial)
+
+    def take(step: int) -> float:
+        inputs, targets = batches.take(step * plan.batch_size, plan.batch_size)
+        return float(state.learner.train_step(inputs, targets, found.goal, step / plan.steps)["task_loss"])
+
     with _progress(task, plan.steps, plan.quiet) as show:
         for step in range(plan.steps):
-            with state.random_numbers(serial, step + 1):
-                inputs, targets = batches.take(step * plan.batch_size, plan.batch_size)
-                terms = state.learner.train_step(inputs, targets, found.goal, step / plan.steps)
-            loss = float(terms["task_loss"])
+            loss = state.at_moment(serial, step + 1, functools.partial(take, step))
             if not math.isfinite(loss):
                 raise TrainingError(
                     f"The loss of task '{task}' became {loss} in step {step + 1}: try a smaller lr. "

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
+from mnemon import interrupts
 from mnemon.seeding import lent_random_numbers
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 class ModelLock:
@@ -19,16 +20,16 @@ class ModelLock:
     def __init__(self) -> None:
         self._lock = threading.RLock()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock; who waits for it does not keep the random numbers from its holder."""
-        if not self._lock.acquire(blocking=False):
-            with lent_random_numbers():
-                self._lock.acquire()
-        try:
-            yield
-        finally:
-            self._lock.release()
+    def holding(self, work: Callable[[], T]) -> T:
+        """Do a work while no other thread works on the model; Ctrl-C cannot leave the lock taken."""
+        return interrupts.between(self._take, work, lambda done: self._lock.release())
+
+    def _take(self, asked: interrupts.Asked) -> bool:
+        """Take the lock; who waits for it does not keep the random numbers from its holder."""
+        if self._lock.acquire(blocking=False):
+            return True
+        with lent_random_numbers():
+            return interrupts.taken(self._lock, asked)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModelLock:
         return ModelLock()
@@ -38,11 +39,13 @@ class ModelLock:
 
 
 def alone(method: F) -> F:
-    """Let a method of a model work on it alone."""
+    """Let a method of a model work on it alone; if it fails or is interrupted, the model's modules are whole."""
 
     @functools.wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:
-        with self.state.lock.held():
-            return method(self, *arguments, **options)
+        def work() -> Any:
+            return interrupts.all_or_nothing(lambda: method(self, *arguments, **options), self.state.mender())
+
+        return self.state.lock.holding(work)
 
     return locked  # type: ignore[return-value]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from mnemon import interrupts
 from mnemon.continual import learning
 from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.answering import Prediction, evaluated, inferred, told
@@ -185,7 +186,8 @@ class ContinualModel:
             torch.empty(1, device=there)  # before anything is moved
         except (RuntimeError, TypeError, ValueError, AssertionError) as error:
             raise UsageError(f"The model cannot move to {device!r}: {said(error)}.") from error
-        self.state.learner.to(there)
+        learner, here = self.state.learner, self.device
+        interrupts.all_or_nothing(lambda: learner.to(there), lambda: learner.to(here))
         return self
 
     @alone

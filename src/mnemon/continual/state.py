@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,8 +23,10 @@ from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError, choose, listed, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.optimizer import OptimizerConfig
+from mnemon.part import parts_of
+from mnemon.regularizers.protected import Protected
 from mnemon.regularizers.protection import NewEmbedding, Protection, Sample
-from mnemon.seeding import derive, own_random_numbers, seed_all
+from mnemon.seeding import derive, seed_all, with_random_numbers
 
 T = TypeVar("T")
 LONGEST_NAME = 200
@@ -89,19 +90,8 @@ class State:
         """Tasks that were ever learned, forgotten ones too."""
         self.n_inputs: int | None = None
         """Numbers in an input, if tasks are recognised by how their inputs look."""
-        with own_random_numbers(derive(settings.seed, "weights")):
-            own, names = prepared(module, settings.generate, settings.adapters)
-            self.form, self.floats = form_of(module), float_type(module)
-            size = sum(p.numel() for name, p in own.named_parameters() if name in names)
-            protection = Protection(
-                beta=settings.beta,
-                sample=Sample.ROWS,
-                sample_size=HELD_AT_ONCE,
-                new_embedding=NewEmbedding.RANDOM,
-                hypernet=settings.hypernet or hypernet_for(size, settings.compression),
-            )
-            device = next(iter(own.parameters())).device
-            self.learner = ModuleLearner(own, names, protection, OptimizerConfig(lr=settings.lr)).to(device)
+        self.learner = with_random_numbers(derive(settings.seed, "weights"), lambda: _learner(module, settings))
+        self.form, self.floats = form_of(module), float_type(module)
 
     @property
     def device(self) -> torch.device:
@@ -151,9 +141,9 @@ class State:
 
     # What learning needs
 
-    def random_numbers(self, serial: int, moment: int) -> AbstractContextManager[None]:
-        """Return a context in which torch's random numbers are those of a moment in the learning of a task."""
-        return own_random_numbers(self._seed(serial, moment))
+    def at_moment(self, serial: int, moment: int, work: Callable[[], T]) -> T:
+        """Do a work with those random numbers of torch that are of a moment in the learning of a task."""
+        return with_random_numbers(self._seed(serial, moment), work)
 
     def seed(self, serial: int, moment: int) -> None:
         """Set torch's random numbers for a moment, where they are our own already."""
@@ -178,25 +168,63 @@ class State:
         if self.n_inputs is not None:
             return
         settings = self.settings
-        with own_random_numbers(derive(settings.seed, "weights", 1)):
-            densities = densities_for(n_inputs, settings.compression, settings.beta, settings.lr)
+        densities = with_random_numbers(
+            derive(settings.seed, "weights", 1),
+            lambda: densities_for(n_inputs, settings.compression, settings.beta, settings.lr),
+        )
         self.n_inputs, self.learner.densities = n_inputs, densities.to(self.device)
 
-    def all_or_nothing(self, work: Callable[[], T]) -> T:
-        """Do what changes the model; if it fails or is stopped, the model is what it was before."""
+    def all_or_nothing(self, work: Callable[[], T], undo_more: Callable[[], None] = lambda: None) -> T:
+        """Do what changes the model; if it fails or is stopped, the model is what it was before.
+
+        `undo_more` undoes what else the work has changed.
+        """
         learner, tasks, numbers = self.learner, list(self.tasks), (self.n_learned, self.n_inputs)
         n_tasks, densities, kept = learner.n_tasks, learner.densities, learner.kept()
-        gradients = torch.is_grad_enabled()
+        mend = self.mender()
 
         def undo() -> None:
-            torch.set_grad_enabled(gradients)  # an interrupt within torch's own context may leave them off
+            mend()
             learner.densities = densities
             learner.give_up()
             learner.arrange(range(n_tasks))
             learner.put_back(kept)
             self.tasks, (self.n_learned, self.n_inputs) = tasks, numbers
+            undo_more()
 
         return interrupts.all_or_nothing(work, undo)
+
+    def mender(self) -> Callable[[], None]:
+        """Return what puts back into the modules their own tensors and modes, and into torch its mode.
+
+        While a module computes with weights from outside, torch puts those in the place of its own, and an interrupt
+        may leave some of them there. All later answers would come from a mixture of networks.
+        """
+        targets = [part.target for part in parts_of(self.learner).values() if isinstance(part, Protected)]
+        modules = [module for target in targets for module in target.modules()]
+        kept = [(m, dict(m._parameters), dict(m._buffers), m.training) for m in modules]
+        gradients = torch.is_grad_enabled()
+
+        def mend() -> None:
+            torch.set_grad_enabled(gradients)
+            for module, parameters, buffers, training in kept:
+                module._parameters, module._buffers, module.training = parameters, buffers, training
+
+        return mend
+
+
+def _learner(module: nn.Module, settings: Settings) -> ModuleLearner:
+    own, names = prepared(module, settings.generate, settings.adapters)
+    size = sum(p.numel() for name, p in own.named_parameters() if name in names)
+    protection = Protection(
+        beta=settings.beta,
+        sample=Sample.ROWS,
+        sample_size=HELD_AT_ONCE,
+        new_embedding=NewEmbedding.RANDOM,
+        hypernet=settings.hypernet or hypernet_for(size, settings.compression),
+    )
+    device = next(iter(own.parameters())).device
+    return ModuleLearner(own, names, protection, OptimizerConfig(lr=settings.lr)).to(device)
 
 
 def check_name(name: Any) -> None:

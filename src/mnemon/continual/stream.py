@@ -7,6 +7,7 @@ of an earlier task does as well as it used to, the stream has come back to that 
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections import deque
@@ -17,13 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mnemon import interrupts
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
 from mnemon.continual.learning import Found, begin_again, check_count, check_fit, finish, tried
 from mnemon.continual.remembered import Signature, in_words, signature
 from mnemon.continual.state import State, check_name
 from mnemon.errors import TrainingError, UsageError
-from mnemon.seeding import own_random_numbers
+from mnemon.seeding import with_random_numbers
 
 LATELY = 8
 """Batches over which the level of a task's loss is taken."""
@@ -51,10 +53,6 @@ class Level:
 
     floor: float = FLOOR
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=LATELY))
-
-    def add(self, loss: float) -> None:
-        """Take note of the loss on a batch."""
-        self.losses.append(loss)
 
     def bound(self, strictness: float) -> float:
         """Return the highest loss that may still be chance; the stricter, the lower.
@@ -101,22 +99,29 @@ class StreamLearner:
         """Learn from all batches; what was learned is kept even if the stream breaks off."""
         if not isinstance(batches, Iterable):
             raise UsageError(f"A stream must be batches one after another, not {type(batches).__name__}.")
-        try:
+        mend = self.state.mender()
+
+        def work() -> None:
             for batch in batches:  # outside of our own random numbers: those of the stream are the user's
-                with own_random_numbers(0):
-                    self._take(self._checked(batch))
-            with own_random_numbers(0):
-                self._settle()
-        finally:
-            with own_random_numbers(0):
-                try:
-                    self._close()
-                except BaseException:
-                    self.state.drop_unfinished()
-                    raise
+                with_random_numbers(0, functools.partial(self._take, batch))
+            with_random_numbers(0, self._settle)
+
+        def end(done: bool) -> None:
+            mend()
+            with_random_numbers(0, self._end)
+
+        interrupts.between(lambda asked: True, work, end)
         if not self.n_batches:
             raise UsageError("The stream is empty.")
         return self.switches
+
+    def _end(self) -> None:
+        """Put the present task away; if that cannot be, drop it."""
+        try:
+            self._close()
+        except BaseException:
+            self.state.drop_unfinished()
+            raise
 
     # What comes
 
@@ -167,13 +172,13 @@ class StreamLearner:
 
     # Which task it is
 
-    def _take(self, data: Data) -> None:
+    def _take(self, batch: Any) -> None:
+        data = self._checked(batch)
         if self.present is not None:
             loss = self._loss(data, self.present)
             if not self.levels[self.present].is_surprised(loss):
                 self._settle()
-                self.levels[self.present].add(loss)
-                self._learn([data])
+                self._learn([data], loss)
                 return
         self.waiting.append(data)
         if len(self.waiting) >= self.patience or not self.levels:
@@ -194,17 +199,16 @@ class StreamLearner:
         losses = {name: [self._loss(data, name) for data in waiting] for name in self.levels if name != self.present}
         fitting = [name for name in losses if self.levels[name].explains(losses[name])]
         best = min(fitting, key=lambda name: sum(losses[name]), default=None)
-        self._close()
+        interrupts.uninterrupted(self._close)
 
         def work() -> None:
             self._open(best, waiting)
             self._learn(waiting)
 
-        try:
-            self.state.all_or_nothing(work)
-        except BaseException:
+        def undo() -> None:
             self.present = None  # the task was opened in vain, and is as it was before
-            raise
+
+        self.state.all_or_nothing(work, undo)
 
     def _loss(self, data: Data, name: str) -> float:
         """Return the loss of a task's network on a batch."""
@@ -238,19 +242,31 @@ class StreamLearner:
             number += 1
         return f"{self.name} {number}"
 
-    def _learn(self, batches: Sequence[Data]) -> None:
-        """Take some steps on each batch and on recent ones; if that fails, none is learned."""
+    def _learn(self, batches: Sequence[Data], loss: float | None = None) -> None:
+        """Take some steps on each batch and on recent ones; if that fails, none is learned.
+
+        `loss` is that of the present task on a batch that was no surprise, to be noted.
+        """
         assert self.goal is not None
-        kept, recent = self.state.learner.kept(), list(self.recent)
-        self.recent.extend(batches)
-        try:
+        assert self.present is not None
+        goal, level, mend = self.goal, self.levels[self.present], self.state.mender()
+        kept, recent, losses = self.state.learner.kept(), list(self.recent), list(level.losses)
+        numbers = self.n_steps, self.n_examples
+
+        def work() -> None:
+            self.recent.extend(batches)
             for data in batches:
-                self._take_steps(data, self.goal)
-        except BaseException:
+                self._take_steps(data, goal)
+            self.n_examples += sum(len(data) for data in batches)
+            level.losses.extend([] if loss is None else [loss])
+
+        def undo() -> None:
+            mend()
             self.state.learner.put_back(kept)
-            self.recent = deque(recent, self.recent.maxlen)
-            raise
-        self.n_examples += sum(len(data) for data in batches)
+            self.recent, level.losses = deque(recent, self.recent.maxlen), deque(losses, LATELY)
+            self.n_steps, self.n_examples = numbers
+
+        interrupts.all_or_nothing(work, undo)
 
     def _take_steps(self, data: Data, goal: Goal) -> None:
         for _ in range(self.steps):

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 import mnemon
+from mnemon import allocator
 
 PACKAGE = Path(mnemon.__file__).resolve().parent
 PROCESSORS = Path("/proc/cpuinfo")
@@ -36,6 +37,7 @@ def made_with(device: str) -> dict[str, str]:
         "processor": processor(PROCESSORS),
         "threads": str(torch.get_num_threads()),
         "device": device,
+        "allocator": allocator.in_words(),
     }
     return {name: value for name, value in found.items() if value}
 

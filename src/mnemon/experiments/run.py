@@ -192,12 +192,14 @@ def _prepare(
     device = pick_device(place.device)
     stream = build_stream(config, seed, place).to(device)
     learner = build_learner(config, stream, seed).to(device)
-    earlier = RunRecord.read(folder) if (folder / RECORD).exists() else None
+    earlier = RunRecord.read(folder) if is_there(folder / RECORD) else None
     if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
         raise CheckpointError(
             f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
             "or start a new run in another folder."
         )
+    if earlier:
+        _check_fit(earlier, stream, folder)
     samples.check(folder)
     record = earlier or _new_record(config, seed, stream, learner, str(device))
     if not (folder / checkpoint.FILE).exists():
@@ -207,6 +209,16 @@ def _prepare(
     trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
     trainer.resume()
     return record, recorder, trainer
+
+
+def _check_fit(record: RunRecord, stream: TaskStream, folder: Path) -> None:
+    """Refuse a record that cannot be of the run that its settings make."""
+    said, made = (len(record.task_names), record.metric), (len(stream), stream.metric)
+    if said != made:
+        raise CheckpointError(
+            f"The record in {folder} does not fit its settings: it is of {said[0]} tasks and {said[1]}, "
+            f"they make {made[0]} tasks and {made[1]}. Start a new run in another folder."
+        )
 
 
 def _check_moments(moments: Sequence[tuple[int, int]], folder: Path) -> None:
@@ -224,6 +236,7 @@ def load_run(folder: Path, place: Place) -> tuple[RunConfig, TaskStream, Abstrac
     record = RunRecord.read(folder)
     config, device = from_record(record), pick_device(place.device)
     stream = build_stream(config, record.seed, place).to(device)
+    _check_fit(record, stream, folder)
     learner = build_learner(config, stream, record.seed).to(device)
     Trainer(learner, stream, config.training, record.seed, folder, record.config).resume()
     return config, stream, learner

@@ -20,6 +20,7 @@ from mnemon.results.sweep import is_sweep
 from mnemon.results.tables import check_same_experiment
 from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Stopped
+from mnemon.whole_files import is_there, remove_leftovers
 
 
 class StudyError(TrainingError):
@@ -63,6 +64,8 @@ def resumed_jobs(
         what = "comparison of methods" if is_comparison(folder) else "sweep"
         raise UsageError(f"{folder} holds a {what}. Go on with: {resuming(folder)}")
     records = {path: RunRecord.read(path) for path in find_runs(folder)}
+    for path in records:  # finished ones, too, which are not begun again: they may have been killed at their end
+        remove_leftovers(path)
     check_same_experiment(list(records.values()))
     configs = {path: resume_config(record, preset, overrides) for path, record in records.items()}
     left = [path for path, record in records.items() if not record.finished]
@@ -73,7 +76,7 @@ def dated_folder(name: str) -> Path:
     """Return a folder for what is begun now, named after it and the time, that does not exist yet."""
     folder = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (folder.with_name(f"{folder.name}-{i}") for i in range(2, 1000))
-    return folder if not folder.exists() else next(name for name in names if not name.exists())
+    return next(name for name in (folder, *names) if not is_there(name))
 
 
 def run_jobs(

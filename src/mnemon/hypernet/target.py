@@ -116,15 +116,16 @@ class Target(nn.Module):
 
         `torch.func.functional_call` does this too, but looks for the places anew in every call.
         """
-        places = [(home, value) for name, value in tensors.items() for home in self._homes[name]]
-        before = [holder[key] for (holder, key), _ in places]
+        # The dictionaries are looked up now: a module that was mended after an interrupt has new ones.
+        places = [(getattr(p, kind), key, new) for name, new in tensors.items() for p, kind, key in self._homes[name]]
+        before = [holder[key] for holder, key, _ in places]
         try:
-            for (holder, key), value in places:
-                holder[key] = value
+            for holder, key, new in places:
+                holder[key] = new
             yield
         finally:
-            for ((holder, key), _), value in zip(places, before, strict=True):
-                holder[key] = value
+            for (holder, key, _), old in zip(places, before, strict=True):
+                holder[key] = old
 
     def fresh_buffers(self) -> Buffers:
         """Return a copy of the buffers as the module came with them: the start of every task."""
@@ -171,20 +172,21 @@ class Target(nn.Module):
         return part.shape == wanted.shape and torch.allclose(part, wanted, rtol=1e-3, atol=1e-5)
 
 
-def _homes(module: nn.Module) -> dict[str, list[tuple[dict[str, Any], str]]]:
+Home = tuple[nn.Module, str, str]
+"""A module, the name of its dictionary of parameters or buffers, and the key in it."""
+
+
+def _homes(module: nn.Module) -> dict[str, list[Home]]:
     """Return for each parameter and buffer the places that hold it: several, if it is tied."""
-    found: dict[int, list[tuple[dict[str, Any], str]]] = {}
+    found: dict[int, dict[tuple[int, str, str], Home]] = {}
     names: dict[str, int] = {}
     for path, part in module.named_modules(remove_duplicate=False):
-        for holder in (part._parameters, part._buffers):
-            for key, value in holder.items():
+        for kind in ("_parameters", "_buffers"):
+            for key, value in getattr(part, kind).items():
                 if value is not None:
                     names[f"{path}.{key}" if path else key] = id(value)
-                    home = (holder, key)
-                    homes = found.setdefault(id(value), [])
-                    if not any(holder is other and key == name for other, name in homes):
-                        homes.append(home)
-    return {name: found[which] for name, which in names.items()}
+                    found.setdefault(id(value), {})[id(part), kind, key] = (part, kind, key)
+    return {name: list(found[which].values()) for name, which in names.items()}
 
 
 def _with_gaps(slots: Sequence[Slot], total: int) -> list[int]:

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mnemon.inference.answer import in_pieces
 from mnemon.inference.base import AbstractInference, Ask
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay.source import AbstractReplay
@@ -44,7 +45,7 @@ class TaskClassifier(AbstractInference):
     @torch.no_grad()
     def scores(self, inputs: Tensor, ask: Ask) -> Tensor:
         self.network.eval()
-        return self._seen(self.network(inputs)).log_softmax(1)
+        return self._seen(in_pieces(self.network, inputs)).log_softmax(1)
 
     def _seen(self, outputs: Tensor) -> Tensor:
         return outputs[:, : self.n_begun]

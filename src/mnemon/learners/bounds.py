@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.errors import UsageError
-from mnemon.inference.answer import answer_by_task
+from mnemon.inference.answer import answer_by_task, in_pieces
 from mnemon.inference.entropy import EntropyInference
 from mnemon.learners.base import AbstractLearner, Answer, Counts
 from mnemon.learners.one_network import AbstractOneNetworkLearner, OneNetworkConfig
@@ -91,7 +91,7 @@ class AbstractFromScratch(AbstractLearner):
 
     @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
-        return self.networks[task_id].eval()(inputs)
+        return in_pieces(self.networks[task_id].eval(), inputs)
 
     @torch.no_grad()
     def answer(self, inputs: Tensor) -> Answer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mnemon.inference.answer import answer_by_network, at_once
+from mnemon.inference.answer import answer_by_network, in_pieces
 from mnemon.learners.base import AbstractLearner, Answer
 from mnemon.problem import Batch, Problem
 
@@ -45,12 +45,12 @@ class AbstractOneNetworkLearner(AbstractLearner):
     @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
         self.network.eval()
-        return self.problem.own_outputs(self.network(inputs), task_id)
+        return self.problem.own_outputs(in_pieces(self.network, inputs), task_id)
 
     @torch.no_grad()
     def answer(self, inputs: Tensor) -> Answer:
         self.network.eval()
-        logits = torch.cat([self.network(part) for part in inputs.split(at_once(inputs))])
+        logits = in_pieces(self.network, inputs)
         return Answer(*answer_by_network(logits, self.problem.outputs, self.n_begun))
 
     def task_loss(self, outputs: Tensor, batch: Batch) -> Tensor:

@@ -29,7 +29,7 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -291,14 +291,30 @@ def exact_penalty(
     for part in parts:
         with torch.enable_grad():
             h = _features(moved, torch.stack(list(old)) if old else anchors.embeddings, part)
-        gradient = sums.add(part, h.detach())
-        if h.requires_grad:
-            more = torch.autograd.grad(h, variables, gradient, allow_unused=True)
+            known = _Known.apply(h, sums.add(part, h.detach()))
+        if known.requires_grad:
+            more = torch.autograd.grad(known, variables, allow_unused=True)
             found = [a if b is None else b if a is None else a.add_(b) for a, b in zip(found, more, strict=True)]
     sums.finish()
     place = [p is moved.readout for p in parameters].index(True)
     found.insert(place, readout if add_to is None else None)
     return sums.value * (scale * draw.factor), found
+
+
+class _Known(torch.autograd.Function):
+    """A number of which only the gradient is of interest, and known.
+
+    To hand that to `torch.autograd.grad` itself would import torch's symbolic shapes, a second in every process.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, gradient: Tensor) -> Tensor:
+        ctx.gradient = gradient
+        return h.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, None]:
+        return ctx.gradient, None
 
 
 def gram_is_cheaper(n_rows: int, width: int) -> bool:

@@ -25,6 +25,7 @@ from mnemon.training import checkpoint
 from mnemon.training.batches import Batches
 from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.evaluator import evaluate_all
+from mnemon.whole_files import is_file
 
 LOSSES = "losses"
 BESIDE = {LOSSES, "steps", "metric"}
@@ -236,7 +237,7 @@ class Trainer:
 
     def _failure(self, what: str, step: int) -> TrainingError:
         task = self.stream.tasks[self.progress.task_id].name
-        kept = self.folder is not None and (self.folder / checkpoint.FILE).exists()
+        kept = self.folder is not None and is_file(self.folder / checkpoint.FILE)
         return TrainingError(
             f"{what} in task {self.progress.task_id + 1} ('{task}'), step {step}; try a smaller optimizer.lr."
             + (f" The last checkpoint before that is kept in {self.folder}." if kept else "")

@@ -28,6 +28,7 @@ from mnemon.results import sweep as results
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.results.sweep import SweepRecord, Trial
 from mnemon.training.trainer import Stopped
+from mnemon.whole_files import remove_leftovers
 
 if TYPE_CHECKING:
     import optuna
@@ -77,6 +78,8 @@ class Sweep:
         Trials that are under way then are saved and put back.
         """
         (self.folder / RUNS).mkdir(exist_ok=True)
+        for path in (self.folder / RUNS).iterdir():  # finished trials, too: they may have been killed at their end
+            remove_leftovers(path)
         self._put_back_own()
         on_change(self.keep())
         with engine:
