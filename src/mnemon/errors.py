@@ -50,6 +50,11 @@ class TrainingError(UsageError):
     """Training that cannot go on, such as a loss that is not a number."""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message; its kind, if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def suggest(name: str, options: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" or nothing."""
     found = nearest(name, list(options))
