@@ -13,7 +13,7 @@ help:
 	@echo "make run     learn five tasks with the embedded digits; compare with a network that forgets"
 	@echo "make test    lint, types and the quick test suite"
 	@echo "make test-browser  a report in a real browser (chromium)"
-	@echo "make bench   measure speed and memory, as ratios taken side by side"
+	@echo "make bench   measure speed and memory, beside plain PyTorch and the version before"
 	@echo "make fuzz    attack it: damaged files and records, odd command lines and calls, kills"
 	@echo "make lint    ruff and mypy alone;  make format  lets ruff rewrite"
 	@echo "make install the environment in $(VENV)"
