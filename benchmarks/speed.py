@@ -1,218 +1,203 @@
-"""What a step of the hypernetwork learner costs beside a plain training step, and what the exact penalty saves.
+"""What mnemon costs beside plain PyTorch, beside its version before, and beside what the core could do.
 
-Run with `make bench`. Every number is a ratio of CPU times taken in turns within one process, so that a busy machine
-slows both sides alike; shown are the median of the rounds and their quartiles. Memory is the peak of a fresh process.
+python -m benchmarks.speed [CASE ...] [--list] [--against FOLDER] [--keep] [--before FILE]
+
+Without words all cases are measured, each in processes of its own; a word stands for the case of that name and for
+all whose names go on with a hyphen (`p10` is p10-2, p10-10 …). Times are CPU times on one thread, of both sides in
+turns. The version before is known from a file, which `--keep` writes, or is measured, too, in turns with this one:
+`--against FOLDER` names its `src`, such as `git worktree add ../before COMMIT` makes one in ../before/src.
 """
 
 from __future__ import annotations
 
-import copy
-import math
-import multiprocessing
-import statistics
+import argparse
+import contextlib
+import dataclasses
+import datetime
+import functools
+import json
+import os
+import platform
+import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
-from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import build_learner
-from mnemon.experiments.run_config import resolve
-from mnemon.hypernet import build_hypernet
-from mnemon.hypernet.chunked import ChunkedHypernet
-from mnemon.hypernet.target import Target
-from mnemon.learners.hypernet import HypernetLearner
-from mnemon.models import TargetConfig, build_network
-from mnemon.problem import Batch
-from mnemon.regularizers import fisher, output
-from mnemon.regularizers.output import Anchors, exact_penalty, plain_penalty
-from mnemon.training.evaluator import BATCH
+import mnemon
+from benchmarks.cases import CASES, Case
+from benchmarks.timing import Measured, Quartiles, Rounds, summary
 
-Action = Callable[[], object]
+BEFORE = Path(__file__).with_name("baseline.json")
+"""What the version before came to, and on which machine."""
 
 
-def cpu_seconds(action: Action, repeats: int) -> float:
-    start = time.process_time()
-    for _ in range(repeats):
-        action()
-    return (time.process_time() - start) / repeats
+def main(words: Sequence[str] | None = None) -> int:
+    options = _options(words)
+    if options.list:
+        print("\n".join(f"{name:20} {case.first} / {case.second}" for name, case in CASES.items()))
+        return 0
+    if options.one:
+        print(json.dumps(dataclasses.asdict(_measured_here(CASES[options.one]))))  # for the process that asked
+        return 0
+    file = json.loads(options.before.read_text()) if options.before.exists() else {"cases": {}}
+    print(_heading(file, options.against))
+    kept, missed = dict(file["cases"]), False
+    for name in _chosen(options.case):
+        measured, before = _measured_apart(name, options.against)
+        missed |= _print(name, measured, before or _known(file["cases"].get(name)))
+        kept[name] = dataclasses.asdict(measured)
+        if options.keep:
+            options.before.write_text(json.dumps({**_machine(), "cases": kept}, indent=1) + "\n")
+    return int(missed)
 
 
-class Bars:
-    """Prints ratios beside their bars, and remembers whether one was missed."""
-
-    missed = False
-
-    def check(self, text: str, ratio: float, at_most: float = math.inf, at_least: float = -math.inf) -> None:
-        met = at_least <= ratio <= at_most
-        self.missed |= not met
-        bar = f"at most {at_most}" if at_most < math.inf else f"at least {at_least}"
-        print(f"{text}   {bar}: {'met' if met else 'MISSED'}", flush=True)
-
-    def compare(self, name: str, slow: Action, fast: Action, rounds: int, repeats: int, **bar: float) -> None:
-        """Take both in turns and print the ratio of their CPU times."""
-        for action in (slow, fast):
-            action()
-        pairs = [(cpu_seconds(slow, repeats), cpu_seconds(fast, repeats)) for _ in range(rounds)]
-        low, middle, high = statistics.quantiles([a / b for a, b in pairs], n=4)
-        first, second = (1000 * statistics.median(column) for column in zip(*pairs, strict=True))
-        times = f"{first:8.2f} / {second:7.2f} ms"
-        self.check(f"{name:56} {middle:6.2f} ({low:.2f} to {high:.2f})  {times}", middle, **bar)
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__.splitlines()[0])
+    parser.add_argument("case", nargs="*", help="what is measured; all if not given")
+    parser.add_argument("--list", action="store_true", help="say which cases there are")
+    parser.add_argument("--keep", action="store_true", help="write the numbers to the file of the version before")
+    parser.add_argument("--before", type=Path, default=BEFORE, metavar="FILE", help="numbers to compare with")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="an earlier version, measured in turns")
+    parser.add_argument("--one", choices=CASES, help=argparse.SUPPRESS)
+    return parser.parse_args(words)
 
 
-def random_stream(n_tasks: int) -> TaskStream:
-    """Return tasks of the form of permuted MNIST, with one batch of noise: the time does not depend on the data."""
-    examples = Examples(torch.rand(128, 1024), torch.randint(0, 10, (128,)))
-    tasks = tuple(Task(str(i), examples, examples) for i in range(n_tasks))
-    return TaskStream("noise", Kind.CLASSIFICATION, tasks, (1024,), 10)
+def _chosen(words: Sequence[str]) -> list[str]:
+    unknown = [word for word in words if not _named(word)]
+    if unknown:
+        sys.exit(f"There is no case '{unknown[0]}'; --list shows all.")
+    found = {name for word in words for name in _named(word)}
+    return [name for name in CASES if name in found or not words]
 
 
-def learner_at(preset: str, n_tasks: int, task: int) -> tuple[HypernetLearner, Action]:
-    """Return a learner in its so-many-th task, and its training step."""
-    stream = random_stream(n_tasks)
-    learner = build_learner(resolve(load_preset(preset)), stream, seed=0)
-    assert isinstance(learner, HypernetLearner)
-    inputs, targets = stream.tasks[0].train.batch(slice(None))
-    for task_id in range(task):
-        learner.begin_task(task_id)
-        learner.train_step(Batch(task_id, inputs, targets))
-        if task_id < task - 1:
-            learner.end_task(stream.tasks[task_id].train)
-    batch = Batch(task - 1, inputs, targets)
-    return learner, lambda: learner.train_step(batch)
+def _named(word: str) -> list[str]:
+    return [name for name in CASES if name == word or name.startswith(f"{word}-")]
 
 
-def plain_step(learner: HypernetLearner) -> Action:
-    """Return a training step of the same target with fused Adam and no hypernetwork."""
-    problem = learner.problem
-    network = problem.network(problem.outputs.total)
-    optimizer = problem.optimizer.build(network.parameters())
-    examples = random_stream(1).tasks[0].train
-    inputs, targets = examples.batch(slice(None))
-
-    def step() -> None:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(network(inputs)[:, :10], targets).backward()
-        optimizer.step()
-
-    return step
+# Measuring
 
 
-def penalty_pair(preset: str, n_tasks: int, old: int) -> tuple[Action, Action]:
-    """Return plain and exact penalty, with gradients, of a preset's hypernetwork after so many old tasks."""
-    config = resolve(load_preset(preset))
-    target = Target(build_network(config.target, (1024,), 10 * n_tasks))
-    frozen = build_hypernet(config.method.hypernet, target).requires_grad_(False)
-    anchors = Anchors(frozen, torch.randn(old, frozen.embedding_size))
-    moved = copy.deepcopy(frozen).requires_grad_(True)
-    with torch.no_grad():
-        for parameter in moved.parameters():
-            parameter.add_(1e-3 * torch.randn_like(parameter))
-    parameters = list(moved.parameters())
-    draw = anchors.everything()
-    return (
-        lambda: torch.autograd.grad(plain_penalty(moved, anchors, draw), parameters),
-        lambda: torch.autograd.grad(exact_penalty(moved, anchors, draw), parameters),
-    )
-
-
-def check_choice(bars: Bars, width: int, chunk: int, rounds: int) -> None:
-    """Print how much the chosen way of the exact penalty costs beside the better one, over numbers of rows."""
-    chooser = output.gram_is_cheaper
-    for rows in (width // 4, width // 2, width, 2 * width, 4 * width):
-        hypernet = ChunkedHypernet(rows * chunk - chunk // 3, 8, (width,), nn.ReLU, chunk, 8)
-        for parameter in hypernet.parameters():
-            nn.init.normal_(parameter, std=0.1)
-        anchors = Anchors(hypernet, torch.randn(1, 8))
-        draw, parameters = anchors.everything(), list(hypernet.parameters())
-
-        def seconds(by_gram: bool) -> float:
-            output.gram_is_cheaper = lambda n_rows, width: by_gram
-            action = lambda: torch.autograd.grad(exact_penalty(hypernet, anchors, draw), parameters)  # noqa: B023, E731
-            return cpu_seconds(action, 3)
-
-        seconds(True), seconds(False)
-        pairs = [(seconds(True), seconds(False)) for _ in range(rounds)]
-        gram, direct = (1000 * statistics.median(column) for column in zip(*pairs, strict=True))
-        chosen = gram if chooser(rows, width) else direct
-        text = f"  {rows:4} rows, width {width:3}, chunk {chunk}: by Gram {gram:7.2f} ms, directly {direct:7.2f} ms, "
-        ratio = chosen / min(gram, direct)
-        bars.check(f"{text}chosen / better {ratio:.2f}", ratio, at_most=1.1)
-    output.gram_is_cheaper = chooser
-
-
-def fisher_pair(n: int = 1000) -> tuple[Action, Action]:
-    """Return the Fisher information of split MNIST's network from single examples, and from whole batches."""
-    network = build_network(TargetConfig(), (784,), 10)
-    inputs, targets = torch.rand(n, 784), torch.randint(0, 10, (n,))
-
-    def likelihood(outputs: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        return -nn.functional.cross_entropy(outputs, classes, reduction="sum")
-
-    of_all = network, likelihood, inputs, targets
-    return lambda: fisher.one_by_one(*of_all), lambda: fisher.fisher_of_network(*of_all)
-
-
-def peak_memory(task: int, results: Any) -> None:
-    """Report the peak memory, in MB, of a fresh process that trains in a task."""
-    torch.set_num_threads(1)
-    _, step = learner_at("permuted-10", 10, task)
-    for _ in range(20):
-        step()
-    # Not getrusage: its peak is handed down from the parent process.
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    results.put(int(status["VmHWM"].split()[0]) / 1024)
-
-
-def measured_memory(task: int) -> float:
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    process = context.Process(target=peak_memory, args=(task, results))
-    process.start()
-    megabytes: float = results.get(timeout=300)
-    process.join()
-    return megabytes
-
-
-def entropy_seconds(n: int = 10_000) -> float:
-    """Return the CPU time in which tasks are inferred for so many inputs of permuted-10, all ten tasks begun."""
-    learner, _ = learner_at("permuted-10-cl3-hnet-ent", 10, 10)
-    parts = torch.rand(n, 1024).split(BATCH)
-    return cpu_seconds(lambda: [learner.answer(part) for part in parts], 1)
-
-
-def main() -> int:
+def _measured_here(case: Case) -> Rounds:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    print(f"torch {torch.__version__}, one thread. Ratio of CPU times: median of rounds (quartiles); both; bar")
-    bars = Bars()
-    learner, tenth = learner_at("permuted-10", 10, 10)
-    _, second = learner_at("permuted-10", 10, 2)
-    bars.compare(
-        "permuted-10, task 10: step / plain step of the target", tenth, plain_step(learner), 25, 5, at_most=2.5
-    )
-    bars.compare("permuted-10: step at task 10 / step at task 2", tenth, second, 15, 5, at_most=1.15)
-    plain, exact = penalty_pair("permuted-10", 10, 9)
-    bars.compare("permuted-10, task 10: plain / exact penalty", plain, exact, 7, 2, at_least=15)
-    plain, exact = penalty_pair("permuted-100", 100, 49)
-    bars.compare("permuted-100, task 50: plain / exact penalty", plain, exact, 3, 1, at_least=5)
-    print("exact penalty: the way chosen by counting, beside the better one")
-    check_choice(bars, 25, 78000, 9)
-    check_choice(bars, 350, 7500, 5)
-    slow, fast = fisher_pair()
-    bars.compare("784-400-400-10: Fisher of single examples / of batches", slow, fast, 5, 1, at_least=20)
-    seconds = entropy_seconds()
-    text = f"permuted-10, 10 tasks: CPU seconds to infer the tasks of 10,000 inputs by entropy {seconds:.1f}"
-    bars.check(text, seconds, at_most=20)
-    two, ten = measured_memory(2), measured_memory(10)
-    text = f"permuted-10: peak memory at task 10 / task 2 {ten / two:.3f} ({ten:.0f} / {two:.0f} MB)"
-    bars.check(text, ten / two, at_most=1.05)
-    return int(bars.missed)
+    return case.measure()
+
+
+def _measured_apart(name: str, against: Path | None) -> tuple[Measured, Measured | None]:
+    """Measure a case in processes of its own; the version before, if it is given, in turns with this one.
+
+    No case leaves its memory and caches to the next, and where a process happens to have its memory evens out.
+    """
+    sources = [Path(mnemon.__file__).parent.parent, *([against.resolve()] if against else [])]
+    rounds = [[_one_process(name, source) for source in sources] for _ in range(CASES[name].processes)]
+    now, *before = (summary(functools.reduce(Rounds.and_those_of, found)) for found in zip(*rounds, strict=True))
+    return now, before[0] if before else None
+
+
+def _one_process(name: str, source: Path) -> Rounds:
+    command = [sys.executable, "-m", "benchmarks.speed", "--one", name]
+    path = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with _memory_as_in(source):
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return Rounds(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _memory_as_in(source: Path) -> contextlib.AbstractContextManager[None]:
+    """Let processes have what a version of mnemon gives to those that it starts."""
+    if not (source / "mnemon" / "allocator.py").exists():  # an earlier version
+        return contextlib.nullcontext()
+    from mnemon.allocator import processes_with_huge_pages
+
+    return processes_with_huge_pages()
+
+
+def _known(values: dict[str, Any] | None) -> Measured | None:
+    """Return what a file has of a case."""
+    if values is None:
+        return None
+    return Measured(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+
+
+def _machine() -> dict[str, Any]:
+    """Say where and when the numbers were taken, and with what."""
+    found = {
+        line.split(":", 1)[0].strip(): line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if ":" in line
+    }
+    return {
+        "machine": f"{found.get('model name', platform.machine())}, {torch.backends.cpu.get_cpu_capability()}, "
+        f"{os.cpu_count()} cores, {platform.system()}",
+        "versions": {
+            "mnemon": _commit() or mnemon.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+        },
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def _commit() -> str:
+    """Return the commit of the code that is measured, if git knows it."""
+    home = Path(mnemon.__file__).parent
+    done = subprocess.run(["git", "log", "-1", "--format=%h", "--", "."], cwd=home, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+# Showing
+
+
+def _heading(file: dict[str, Any], against: Path | None) -> str:
+    now, before = _machine(), "Nothing is known of the version before."
+    if against is not None:
+        before = f"Before: the version in {against}, measured in turns."
+    elif "machine" in file:
+        before = f"Before: {file['versions']['mnemon']} on {file['machine']}, {file['date']}."
+    machine = f"{now['machine']}; torch {now['versions']['torch']}, one thread"
+    return f"{machine}. Medians (and quartiles) of CPU times.\n{before}"
+
+
+def _print(name: str, now: Measured, before: Measured | None) -> bool:
+    """Print what a case came to; return whether a bar was missed."""
+    case = CASES[name]
+    print(f"{name}: {case.first} / {case.second}")
+    print("\n".join(f"    {line}" for line in _lines(now, before)))
+    missed = False
+    for bar in case.bars:
+        met = bar.met(now, before)
+        if met is not None:
+            missed |= not met
+            print(f"    {bar.text}: {'met' if met else 'MISSED'}")
+    sys.stdout.flush()
+    return missed
+
+
+def _lines(now: Measured, before: Measured | None) -> Iterator[str]:
+    unit = now.unit
+    yield f"{_shown(now.first)} / {_shown(now.second)} {unit} = {_shown(now.ratio)}"
+    if before is not None:
+        # Both are ratios to the same plain thing: so a slower or a busier machine counts for nothing.
+        change = now.ratio[1] / before.ratio[1]
+        yield (
+            f"before: {_shown(before.first)} / {_shown(before.second)} {unit} = {_shown(before.ratio)}; "
+            f"now / before {change:.3f} by these ratios, {now.first[1] / before.first[1]:.3f} by {unit}"
+        )
+    if now.gflop and now.peak is not None and now.share is not None:
+        least = 1000 * now.gflop / now.peak[1]
+        share = " to ".join(f"{100 * now.share[i]:.0f}" for i in (0, 2))
+        yield (
+            f"{now.gflop:.3g} GFLOP take {least:.3g} ms at {_shown(now.peak)} GFLOP/s: "
+            f"{100 * now.share[1]:.0f} % ({share}) of the core's speed is used"
+        )
+
+
+def _shown(values: Quartiles) -> str:
+    low, middle, high = (f"{value:.2f}" if value < 100 else f"{value:.0f}" for value in values)
+    return f"{middle} ({low} to {high})" if low != high else middle
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ LAYERS = [
     {"models", "benchmarks"},
     {"config", "results", "seeding", "optimizer"},
     {"whole_files"},
-    {"errors", "notation", "printable", "interrupts"},
+    {"errors", "notation", "printable", "interrupts", "allocator"},
 ]
 """A line may import from lines below it, never above."""
 

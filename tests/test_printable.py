@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import unicodedata
 
 import pytest
@@ -13,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mnemon.cli.terminal import Terminal
-from mnemon.printable import MARK, printable
+from mnemon.errors import UsageError
+from mnemon.printable import MARK, printable, without_passwords
 
 
 @given(st.text())
@@ -43,6 +45,36 @@ def test_the_codes_of_the_terminal_itself_are_left():
     terminal.control(Control.clear())
     terminal.print("a", style="bold")
     assert file.getvalue().startswith("\x1b[2J")
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("s3://bucket/name", "s3://bucket/name"),
+        ("https://host:80/a?b=c&d", "https://host:80/a?b=c&d"),
+        ("ftp://me:secret@host/a", "ftp://me:***@host/a"),
+        ("x://me:sec:r/@t@host:1/db?password=secret&a=b", "x://me:***@host:1/db?password=***&a=b"),
+        ("x://me@host?sslkey=secret&API_TOKEN=secret", "x://me@host?sslkey=***&API_TOKEN=***"),
+        ("x:/me:secret@host/a", "x:/me:***@host/a"),  # a URL that was taken for a path
+    ],
+)
+def test_passwords_in_urls_are_hidden_in_any_text(word, shown):
+    assert without_passwords(f"Before '{word}', after: a:b@c.") == f"Before '{shown}', after: a:b@c."
+    assert str(UsageError(f"It is {word}.")) == f"It is {shown}."
+    assert without_passwords(shown) == shown
+
+
+@given(st.text())
+def test_a_text_without_a_url_stays_what_it_is(text):
+    plain = text.replace(":/", ": ")
+    assert without_passwords(plain) == plain
+
+
+def test_a_long_text_is_cleaned_at_once():
+    for long in ("x" * 10**6, ":" * 10**6, ":/" * 10**6, "x://" + "a:@" * 10**6):
+        before = time.process_time()
+        without_passwords(long)
+        assert time.process_time() - before < 2
 
 
 def _table(text: str) -> Table:

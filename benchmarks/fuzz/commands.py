@@ -15,7 +15,7 @@ from mnemon.cli import main
 from mnemon.experiments.preset import all_presets
 from mnemon.experiments.reproduce.recipe import chosen
 from mnemon.experiments.run_config import REGISTRIES, resolve
-from mnemon.experiments.sweep.space import all_spaces
+from mnemon.experiments.sweep.space_file import all_spaces
 
 COMMANDS = ("run", "compare", "reproduce", "sweep", "report", "presets", "settings", "show", "data", "list")
 OPTIONS = (

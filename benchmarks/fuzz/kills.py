@@ -20,7 +20,7 @@ METHODS = ("hypernet", "online-ewc", "synaptic-intelligence", "hat", "cl3-hnet-r
 STEPS, TASKS = 60, 3
 SETTINGS = (f"steps={STEPS}", f"n_tasks={TASKS}", "target.hidden=[12]", "checkpoint_seconds=0.01", "log_every=7")
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["torch._dynamo", "sklearn.datasets", "mnemon.experiments.study"])
+FORKS.set_forkserver_preload(["mnemon.experiments.study"])
 PATIENCE = 60.0
 
 

@@ -1,4 +1,4 @@
-"""Damage records: shown, reported or resumed, each is refused in one line or taken for what it says."""
+"""Damage records: shown, listed, reported or resumed, each is refused in one line or taken for what it says."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def prepare(folder: Path) -> list[Path]:
 def case(folders: list[Path], number: int) -> str:
     """Damage a file of a folder, look at it, and put it back."""
     draw = random.Random(number)
-    look = "report" if draw.random() < REPORTS else "resume" if draw.random() < 0.1 else "show"
+    look = draw.choices(("report", "resume", "list", "show"), (REPORTS, 0.1, 0.15, 0.72))[0]
     folder = draw.choice(folders)
     if look == "resume":  # what is resumed changes: that is done with a copy
         shutil.rmtree("copy", ignore_errors=True)
@@ -85,12 +85,15 @@ def _begin_anew(folder: Path) -> None:
 def _looked(folder: Path, look: str, path: Path) -> str:
     kinds = {"sweep": "sweep.json", "compare": "compare.json"}
     command = next((word for word, file in kinds.items() if (folder / file).exists()), "run")
-    words = [command, "--resume", str(folder), "--quiet"] if look == "resume" else [look, str(folder)]
+    words = (
+        [command, "--resume", str(folder), "--workers", "1", "--quiet"] if look == "resume" else [look, str(folder)]
+    )
     if look == "report":
         words += ["--out", "page.html"]
     code, said = ended(words)
     where = f"{' '.join(words)} with another {path.name}"
-    assert code in (0, 2), f"{where}: exit code {code}: {said[-300:]}"
+    expected = (0,) if look == "list" else (0, 2)  # a list names what is damaged and goes on
+    assert code in expected, f"{where}: exit code {code}: {said[-300:]}"
     assert code != 2 or re.search(r"^mnemon: [^\n]+\n\Z", said, re.M), f"{where}: {said[-300:]!r}"
     assert "\x1b" not in said, f"{where}: an escape sequence is shown"
     return f"{look}: {'refused' if code else 'taken'}"

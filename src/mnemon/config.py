@@ -109,6 +109,22 @@ def _plain_value(value: Any) -> Any:
     return "none" if value is None else value
 
 
+def with_defaults(schema: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain values with the defaults of what they lack; nothing is checked."""
+    found = {}
+    for field in dataclasses.fields(schema):
+        hint, factory = _hints(schema)[field.name], typing.cast(Any, field.default_factory)
+        if field.name in values:
+            value = values[field.name]
+            inner = dataclasses.is_dataclass(hint) and isinstance(value, Mapping)
+            found[field.name] = with_defaults(hint, value) if inner else value
+        elif field.default is not dataclasses.MISSING:
+            found[field.name] = _plain_value(field.default)
+        elif factory is not dataclasses.MISSING:
+            found[field.name] = _plain_value(factory())
+    return found
+
+
 def parse_override(word: str) -> tuple[str, Any]:
     """Split `name=value`; the value is read as TOML, or as a plain word."""
     name, equals, text = word.partition("=")

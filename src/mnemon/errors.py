@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
+
+from mnemon.printable import printable, without_passwords
 
 T = TypeVar("T")
 SHOWN = 8
 """Names that an error lists at most."""
-
-
+SHORTEST_PART = 3
+"""Letters that a part of a word must have to look a name up by it."""
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
 MOST_CHARACTERS = 1000
 """Characters of an error that are shown: of a value that is far too long, its beginning and its end."""
 
@@ -24,10 +28,14 @@ def shortened(text: str) -> str:
 
 
 class UsageError(Exception):
-    """Something that the user can put right: one line, exit code 2 on the command line."""
+    """Something that the user can put right: one line, exit code 2 on the command line.
+
+    What it says of names and values, whoever wrote them, can be shown: it is not too long, holds no password in a
+    URL, and commands no terminal.
+    """
 
     def __str__(self) -> str:
-        return shortened(super().__str__())
+        return shortened(without_passwords(printable(super().__str__())))
 
 
 class DataError(UsageError):
@@ -42,10 +50,38 @@ class TrainingError(UsageError):
     """Training that cannot go on, such as a loss that is not a number."""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message; its kind, if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def suggest(name: str, options: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" or nothing."""
-    close = difflib.get_close_matches(name, list(options), n=1, cutoff=0.55)
-    return f" Did you mean '{close[0]}'?" if close else ""
+    found = nearest(name, list(options))
+    return f" Did you mean '{found}'?" if found else ""
+
+
+def nearest(name: str, options: Collection[str]) -> str:
+    """Return the option that a wrong name most likely stands for, or nothing.
+
+    People write a part of a name (ewc), its initials (si), or misspell it. Of several that hold the part, it is the
+    shortest.
+    """
+    part, words = name.casefold(), set(_words(name))
+    by_words = [option for option in options if words and words <= set(_words(option))]
+    by_initials = [option for option in options if len(part) > 1 and part == _initials(option)]
+    by_spelling = difflib.get_close_matches(name, options, n=1, cutoff=0.55)
+    by_part = [option for option in options if len(part) >= SHORTEST_PART and part in option.casefold()]
+    fitting = by_words or by_initials or by_spelling or by_part
+    return min(fitting, key=len, default="")
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in _BETWEEN_WORDS.split(name.casefold()) if word]
+
+
+def _initials(name: str) -> str:
+    return "".join(word[0] for word in _words(name))
 
 
 def listed(names: Collection[str]) -> str:

@@ -25,7 +25,10 @@ class Part(nn.Module):
         super().__init__()
         self.n_begun = 0
         """Tasks begun so far, the present one included."""
+        self.in_task = False
+        """Whether a task has begun and not ended."""
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        """By name; between two tasks only those that go on."""
 
     def add_task(self) -> None:
         """Make room for one more task, with the values that it starts from."""
@@ -35,6 +38,13 @@ class Part(nn.Module):
 
     def finish_learning(self, examples: Examples) -> None:
         """Drop what was needed only while learning; store what the task leaves behind."""
+
+    def lasting_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return the optimizers that go on with the next task; usually none.
+
+        A part that has some returns new ones where it has none yet: after a restart between two tasks.
+        """
+        return {}
 
     def derive(self) -> None:
         """Compute what follows from the state and is not kept in it."""
@@ -66,7 +76,7 @@ class Whole(Part):
     def begin_task(self, task_id: int) -> None:
         """Get ready for a task."""
         self._on_parts("add_task")
-        self._set_begun(task_id + 1)
+        self._set_begun(task_id + 1, in_task=True)
         self._on_parts("start_learning")
         self._on_parts("derive")
 
@@ -74,7 +84,8 @@ class Whole(Part):
         """Put away what is needed to remember the task just learned; `examples` are its training data."""
         for part in parts_of(self).values():
             part.finish_learning(examples)
-            part.optimizers = {}
+            part.optimizers = part.lasting_optimizers()
+            part.in_task = False
 
     # Putting away and taking back
 
@@ -91,10 +102,13 @@ class Whole(Part):
         """Take over the state of a learner that has begun so many tasks; it must fit exactly."""
         for _ in range(n_begun):
             self._on_parts("add_task")
-        self._set_begun(n_begun)
+        self._set_begun(n_begun, learning)
         if learning:
             self._on_parts("start_learning")
-        optimizers = self._all_optimizers() if learning else {}
+        elif n_begun:
+            for part in parts_of(self).values():
+                part.optimizers = part.lasting_optimizers()
+        optimizers = self._all_optimizers()
         own = self._lasting()
         given = {k: v for k, v in tensors.items() if k.startswith("learner/")}
         moments = {name: _moments_in(tensors, f"{name}/") for name in optimizers}
@@ -116,9 +130,9 @@ class Whole(Part):
         for part in parts_of(self).values():
             getattr(part, verb)()
 
-    def _set_begun(self, n_begun: int) -> None:
+    def _set_begun(self, n_begun: int, in_task: bool) -> None:
         for part in parts_of(self).values():
-            part.n_begun = n_begun
+            part.n_begun, part.in_task = n_begun, in_task
 
     def _lasting(self) -> dict[str, Tensor]:
         """Return the parameters and buffers that are not only a form."""

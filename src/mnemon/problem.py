@@ -12,6 +12,7 @@ from mnemon.benchmarks.scenario import Outputs, Scenario
 from mnemon.benchmarks.task import Kind
 from mnemon.errors import UsageError
 from mnemon.models import TargetConfig, build_network
+from mnemon.models.init import InitialValues, give_values
 from mnemon.optimizer import OptimizerConfig
 
 Terms = dict[str, Tensor]
@@ -63,6 +64,10 @@ class Problem:
     def network(self, outputs: int) -> nn.Module:
         """Return a freshly initialised target network."""
         return build_network(self.target, self.input_shape, outputs)
+
+    def started(self, network: nn.Module) -> nn.Module:
+        """Give a plain network of a method that replays its initial values: Xavier-uniform, unless others are set."""
+        return give_values(network, self.target.initial_values, usual=InitialValues.XAVIER)
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a batch, on the outputs that compete for its answers."""

@@ -14,7 +14,7 @@ from mnemon import interrupts
 
 T = TypeVar("T")
 
-PURPOSES = ("weights", "batches", "step", "permutation", "toy", "replay", "samples", "held-out")
+PURPOSES = ("weights", "batches", "step", "permutation", "toy", "replay", "samples", "held-out", "pairs")
 
 
 def derive(seed: int, purpose: str, *where: int) -> int:

@@ -35,10 +35,7 @@ def replacing(path: Path, durable: bool = False) -> Iterator[Path]:
     """
     if path.exists():
         check_regular(path)  # a device such as /dev/null would be replaced by a file
-    remove_leftovers(path.parent, path.name)
-    folder, handle = _folder_aside(path)
-    try:
-        aside = folder / path.name
+    with lent_aside(path) as aside:
         aside.touch()
         rights = stat.S_IMODE(aside.stat().st_mode)
         yield aside
@@ -47,6 +44,15 @@ def replacing(path: Path, durable: bool = False) -> Iterator[Path]:
             with aside.open("rb+") as file:  # Windows syncs only what may be written
                 os.fsync(file.fileno())
         os.replace(aside, path)
+
+
+@contextmanager
+def lent_aside(path: Path) -> Iterator[Path]:
+    """Lend a path aside for what may become `path`, and leave nothing there, nor leftovers of killed processes."""
+    remove_leftovers(path.parent, path.name)
+    folder, handle = _folder_aside(path)
+    try:
+        yield folder / path.name
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if handle is not None:
@@ -139,6 +145,19 @@ def _remove_abandoned(folder: Path) -> None:
             os.close(handle)
 
 
+def is_there(path: Path) -> bool:
+    """Say whether there is a file or folder; one that cannot be looked at is not there."""
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, or a folder without the right to look into it
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Say whether there is a file with content: no folder, pipe or device."""
+    return is_there(path) and path.is_file()
+
+
 def check_regular(path: Path) -> None:
     """Refuse what is no file with content, such as a folder or a pipe, which would hang; raises OSError."""
     mode = path.stat().st_mode
@@ -146,14 +165,6 @@ def check_regular(path: Path) -> None:
         raise IsADirectoryError("it is a folder, not a file")
     if not stat.S_ISREG(mode):
         raise OSError("it is not a regular file")
-
-
-def is_there(path: Path) -> bool:
-    """Say whether there is a file or folder; one that cannot be looked at is not there."""
-    try:
-        return path.exists()
-    except OSError:  # a name that is too long, or a folder without the right to look into it
-        return False
 
 
 def read_text(path: Path) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import multiprocessing
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -89,6 +92,22 @@ def test_an_interrupted_download_leaves_nothing(served, cache, monkeypatch):
     assert everything_under(cache) == []
 
 
+def _killed_while_it_downloads(folder: Path) -> None:
+    with download.side_file(folder / NAME) as partial:
+        partial.write_bytes(b"half")
+        os._exit(9)
+
+
+def test_what_a_killed_download_left_goes_with_the_next_one(served, cache):
+    process = multiprocessing.get_context("spawn").Process(target=_killed_while_it_downloads, args=(cache / "mnist",))
+    process.start()
+    process.join()
+    assert [path.name for path in (cache / "mnist").glob(".*/*")] == [NAME]
+    sources.load("mnist")
+    assert everything_under(cache) == sorted(f"{name}.gz" for name in served.contents)
+    assert not list((cache / "mnist").glob(".*"))
+
+
 def test_a_cache_that_cannot_be_written_is_named(served, cache):
     cache.write_bytes(b"a file where the folder should be")
     with pytest.raises(DataError, match=rf"and the cache folder '{cache}/mnist' cannot be written \(.+\)\. Name"):
@@ -143,6 +162,17 @@ def test_nobody_is_sent_on_to_an_insecure_address(server, served, cache):
     assert "127.0.0.1" in refused(server.mirror("first"), served, cache)
     server.moved[f"/first/{NAME}"] = server.mirror("good") + f"/{NAME}"
     assert download.download(served.dataset.files[0], (server.mirror("first"),), cache).exists()
+
+
+def test_every_address_to_which_a_server_sends_us_on_is_checked(server, served, cache, monkeypatch):
+    def check(url: str) -> None:
+        if "/good/" in url:
+            raise download.RefusedError("not this one")
+
+    server.moved[f"/first/{NAME}"] = server.mirror("good") + f"/{NAME}"
+    monkeypatch.setattr(download, "check_secure", check)
+    assert "not this one" in refused(server.mirror("first"), served, cache)
+    assert everything_under(cache) == []
 
 
 def test_more_bytes_than_a_file_can_have_are_not_taken(server, served, cache):

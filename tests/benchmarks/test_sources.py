@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import sklearn.datasets
 import torch
 
 from mnemon.benchmarks import sources
@@ -231,6 +234,35 @@ def test_digits_are_split_by_class_in_a_fixed_way(digits):
     assert (len(digits.train_images), len(digits.test_images)) == (1352, 445)
     train, test = digits.train_labels.bincount(), digits.test_labels.bincount()
     assert torch.equal(test, (train + test) // 4)
+
+
+def test_the_digits_are_those_that_scikit_learn_loads(monkeypatch):
+    images, labels = sources.digits_arrays()
+    loaded = sklearn.datasets.load_digits()
+    assert np.array_equal(images, loaded.images)
+    assert np.array_equal(labels, loaded.target)
+    monkeypatch.setattr(sources, "_digits_file", lambda: None)
+    for ours, theirs in zip((images, labels), sources.digits_arrays(), strict=True):
+        assert ours.dtype == theirs.dtype
+        assert np.array_equal(ours, theirs)
+
+
+def test_the_digits_are_read_without_scikit_learn():
+    code = "import sys; from mnemon.benchmarks.sources import digits_arrays; digits_arrays()"
+    code += "; assert not {'sklearn', 'scipy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no gzip", gzip.compress(b"1,2\n3,x\n"), gzip.compress(b"1,2\n" * 99)[:-9]]
+)
+def test_a_damaged_file_of_digits_is_said(content, tmp_path, monkeypatch):
+    path = tmp_path / "digits.csv.gz"
+    path.write_bytes(content)
+    monkeypatch.setattr(sources, "_digits_file", lambda: path)
+    with pytest.raises(DataError) as caught:
+        sources.digits_arrays()
+    assert re.fullmatch(rf"'{path}' cannot be read: .+\. Install scikit-learn again\.", str(caught.value))
 
 
 def test_every_fourth_digit_of_a_class_is_for_testing():

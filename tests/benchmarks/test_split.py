@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemon.benchmarks.sources import load
-from mnemon.benchmarks.split import Split, SplitDigits, SplitFashion, SplitMnist, split
+from mnemon.benchmarks.split import Pairs, Split, SplitDigits, SplitFashion, SplitMnist, class_order, split
 from mnemon.benchmarks.task import Kind, names
 from mnemon.errors import UsageError
 
@@ -32,6 +32,37 @@ def test_a_task_holds_all_images_of_its_classes_with_labels_of_its_own(digits, c
         for label in range(classes_per_task):
             original = digits.test_images[digits.test_labels == i * classes_per_task + label]
             assert torch.equal(task.test.inputs[task.test.targets == label], original.flatten(1))
+
+
+def test_in_another_order_a_task_has_the_next_classes_of_that_order_with_labels_by_their_places(digits):
+    stream = split(digits, 3, order=[7, 1, 4, 0, 9, 2, 3, 5, 6, 8])
+    assert names(stream.tasks) == ["7,1,4", "0,9,2", "3,5,6"]
+    for task, classes in zip(stream.tasks, ([7, 1, 4], [0, 9, 2], [3, 5, 6]), strict=True):
+        for part, images, labels in (
+            (task.train, digits.train_images, digits.train_labels),
+            (task.test, digits.test_images, digits.test_labels),
+        ):
+            assert len(part) == sum(int((labels == original).sum()) for original in classes)
+            for place, original in enumerate(classes):
+                assert torch.equal(part.inputs[part.targets == place], images[labels == original].flatten(1))
+
+
+@given(seed=st.integers(0, 2**63), n_classes=st.integers(1, 100))
+def test_shuffled_classes_are_all_classes_and_the_same_for_the_same_seed(seed, n_classes):
+    order = class_order(Pairs.SHUFFLED, n_classes, seed)
+    assert sorted(order) == list(range(n_classes)) == class_order(Pairs.NATURAL, n_classes, seed)
+    assert order == class_order(Pairs.SHUFFLED, n_classes, seed)
+
+
+def test_shuffled_pairs_are_others_for_every_seed_the_first_included():
+    streams = {seed: SplitDigits(pairs=Pairs.SHUFFLED).build(None, seed) for seed in range(5)}
+    found = {seed: names(stream.tasks) for seed, stream in streams.items()}
+    natural = names(SplitDigits().build(None, 3).tasks)
+    assert len({tuple(tasks) for tasks in [*found.values(), natural]}) == 6
+    for tasks in found.values():
+        assert sorted(",".join(tasks).split(",")) == [str(digit) for digit in range(10)]
+    few = SplitDigits(n_tasks=2, pairs=Pairs.SHUFFLED).build(None, 3)
+    assert names(few.tasks) == found[3][:2], "fewer tasks are the first of more"
 
 
 def test_batches_of_digits_are_sixteenths(digits):

@@ -57,7 +57,7 @@ def steps_of(folder: Path) -> int:
 
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["torch._dynamo", "sklearn.datasets", "mnemon.experiments.study"])
+FORKS.set_forkserver_preload(["mnemon.experiments.study"])
 
 
 def forked(words: Sequence[object], output: Path, largest_file: int | None = None) -> BaseProcess:

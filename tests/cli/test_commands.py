@@ -14,9 +14,11 @@ import pytest
 from command_line import contents, ended
 
 import mnemon as package
+from mnemon.config import setting_paths
 from mnemon.experiments.preset import all_presets
+from mnemon.experiments.run_config import REGISTRIES
 
-COMMANDS = ("compare", "data", "presets", "report", "run", "settings", "show")
+COMMANDS = ("compare", "data", "list", "presets", "report", "reproduce", "run", "settings", "show", "sweep")
 
 
 def one_line(text: str) -> str:
@@ -45,8 +47,16 @@ def test_help_of_a_command_explains_each_of_its_words(mnemon, command):
     assert f"mnemon {command}" in outcome.out
     text = one_line(outcome.out)
     options = re.findall(r"(--[a-z]+)(?: -s)? (?:INT|STR\.\.\.|STR|PATH) (\S)", text)
-    assert all(letter.isupper() or letter in "c" for _, letter in options), options
-    assert len(options) == {"compare": 12, "run": 10, "settings": 1, "data": 1, "report": 1}.get(command, 0)
+    assert all(letter.isupper() or letter in "cp" for _, letter in options), options
+    assert len(options) == {
+        "compare": 12,
+        "run": 10,
+        "settings": 1,
+        "data": 1,
+        "report": 1,
+        "reproduce": 11,
+        "sweep": 12,
+    }.get(command, 0)
     assert widest(outcome.out) <= 80
 
 
@@ -71,6 +81,44 @@ def test_presets_are_listed_with_what_they_are_and_cost(mnemon, monkeypatch, col
     for preset in all_presets():
         assert f"{preset.about} Time per seed: {preset.cost}" in text
         assert f"published: {preset.published}" in text or not preset.published
+
+
+def test_presets_are_filtered_by_words_in_name_or_description(mnemon, refused):
+    def names(*words: str) -> list[str]:
+        lines = mnemon("presets", *words).out.splitlines()
+        return [line.removesuffix(" (default)") for line in lines if not line.startswith(" ")]
+
+    every = {preset.name: f"{preset.name} {preset.about}".casefold() for preset in all_presets()}
+    both = names("MNIST", "replay")
+    assert both == [name for name, text in every.items() if "mnist" in text and "replay" in text]
+    assert 0 < len(both) < len(every)
+    assert names("split-digits-hat") == ["split-digits-hat"]
+    assert refused("presets", "mnist", "nowhere") == (
+        f"No preset has 'mnist' and 'nowhere' in its name or description. `mnemon presets` lists all {len(every)}."
+    )
+
+
+def test_settings_are_filtered_by_words_in_name_or_explanation(mnemon, refused):
+    lines = mnemon("settings", "split-digits", "Strength", "--set", "beta=0.5").out.splitlines()
+    assert lines[0] == "method.beta  0.5"
+    assert [line for line in lines if not line.startswith(" ")] == lines[:1]
+    text = one_line(mnemon("settings", "split-digits", "choose", "joint").out)
+    assert text.startswith("method hypernet Choose one of: hypernet, ")
+    assert refused("settings", "split-digits", "nowhere") == (
+        "No setting of split-digits has 'nowhere' in its name or explanation. mnemon settings split-digits lists all."
+    )
+    assert refused("settings", "beta").endswith(
+        " A word to look for follows a preset: mnemon settings split-digits beta"
+    )
+
+
+@pytest.mark.parametrize("section", REGISTRIES)
+def test_every_setting_of_every_method_and_benchmark_is_listed(mnemon, section):
+    for name, config in REGISTRIES[section].items():
+        out = mnemon("settings", "--set", f"{section}={name}").out
+        assert f"\n{section}  {name}\n" in f"\n{out}"
+        for path in setting_paths(config, f"{section}."):
+            assert f"\n{path}  " in out, path
 
 
 def test_settings_are_listed_with_value_and_meaning(mnemon):
@@ -146,6 +194,62 @@ def test_a_run_is_shown_as_it_was_when_it_ended(mnemon, small, monkeypatch, colu
         f"my run/{name}"
         for name in ("checkpoint.safetensors", "config.toml", "losses.jsonl", "record.json", "summary.txt")
     ]
+
+
+def test_the_runs_that_are_there_are_listed(mnemon, finished, stopped, tmp_path):
+    nothing = mnemon("list")
+    assert (nothing.code, nothing.out) == (0, "There are no runs yet: no folder runs. To start one: mnemon run\n")
+    before = contents(tmp_path)
+    outcome = mnemon("list", ".")
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err) == (0, "")
+    assert re.fullmatch(r"finished  begun 20\d\d-\d\d-\d\d \d\d:\d\d", lines[0])
+    assert re.fullmatch(
+        r"    split-digits, hypernet, 1 seed: finished; final accuracy \d\d\.\d\d %", lines[1].rstrip()
+    )
+    assert lines[2].startswith("stopped  begun 20")
+    assert lines[3].rstrip() == "    split-digits, hypernet, 1 seed: 1 of 3 tasks learned"
+    assert contents(tmp_path) == before
+    (stopped / "record.json").write_text("{")
+    outcome = mnemon("list", ".")
+    assert outcome.code == 0
+    assert [line for line in outcome.out.splitlines() if "damaged" in line] == outcome.out.splitlines()[2:]
+    assert "\nThe record in stopped is damaged: record.json holds no run " in outcome.out
+    (tmp_path / "empty").mkdir()
+    assert mnemon("list", "empty").out == "There are no runs in empty, nor below it.\n"
+
+
+def test_a_folder_that_is_missing_is_not_listed(refused):
+    assert refused("list", "nowhere") == "There is no folder nowhere."
+
+
+def test_a_long_name_of_a_folder_is_listed_in_one_piece(mnemon, finished, tmp_path):
+    finished.rename(tmp_path / ("long-" * 30))
+    assert mnemon("list", ".").out.startswith(f"{'long-' * 30}  begun ")
+
+
+def test_a_run_is_called_what_it_is_everywhere(mnemon, small, monkeypatch, tmp_path):
+    monkeypatch.delenv("MNEMON_NO_REPORT")
+    outcome = mnemon("run", *small, "--set", "benchmark=permuted-digits", "--quiet")
+    (folder,) = Path("runs").iterdir()
+    said = "permuted-digits+n_tasks=3+hypernet.chunk=300+hidden=20+steps=20"
+    assert re.fullmatch(re.escape(said) + r"-\d{8}-\d{6}", folder.name)
+    settings = (
+        "Preset split-digits with benchmark=permuted-digits, benchmark.n_tasks=3, method.hypernet.chunk=300, "
+        "target.hidden=[20], training.steps=20"
+    )
+    for text in (outcome.out, mnemon("show", folder).out, (folder / "summary.txt").read_text()):
+        assert one_line(text).startswith(f"permuted-digits hypernet, seed 0 {settings} Accuracy (%) on each task ")
+    record = json.loads((folder / "record.json").read_text())
+    assert (record["name"], record["preset"]) == ("permuted-digits", "split-digits")
+    page = (folder / "report.html").read_text()
+    assert "<h1>permuted-digits</h1>" in page
+    assert page.count(settings) == 2
+    # Every setting that is shown can be typed; with all of them the preset makes the same run.
+    words = [word for change in record["changes"] for word in ("--set", change)]
+    assert mnemon("run", *words, "--quiet", "--no-report", "--out", "again").code == 0
+    again = json.loads((tmp_path / "again" / "record.json").read_text())
+    assert (again["matrix"], again["changes"]) == (record["matrix"], record["changes"])
 
 
 def test_showing_changes_nothing(mnemon, stopped):
@@ -224,7 +328,10 @@ def processor_time(code):
     return outcome.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"]])
+LOOKS = (["--help"], ["--version"], ["presets"], ["show", "RUN"], ["compare", "--help"], ["sweep"], ["list", "RUN"])
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=lambda words: words[0])
 def test_commands_that_only_look_answer_at_once_and_without_torch(words, finished):
     words = [str(finished) if word == "RUN" else word for word in words]
     ours, bare = [], []
@@ -235,6 +342,31 @@ def test_commands_that_only_look_answer_at_once_and_without_torch(words, finishe
         # What the command-line library takes for the help of an empty command: a slow machine is slow for both.
         bare.append(processor_time(BARE)[1])
     assert min(ours) < 2 * min(bare)
+
+
+def test_the_recipes_are_listed_without_torch():
+    assert processor_time(IMPORTED.format(words=["reproduce"]))[0].splitlines()[-1] == "IMPORTED"
+
+
+RUN_AND_RESUMED = """
+import sys
+from mnemon.cli import main
+for words in (["run", *sys.argv[1:]], ["run", "--resume", "run", "--no-report", "--quiet"]):
+    try:
+        main(words)
+    except SystemExit as end:
+        assert end.code == 0
+slow = ("torch._dynamo", "torch._inductor", "sympy", "sklearn", "scipy", "pandas", "altair", "optuna", "ray")
+print("IMPORTED", *(name for name in slow if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize("preset", ["split-digits", "toy"])
+def test_a_run_imports_no_compiler_and_nothing_else_that_is_slow_and_not_needed(preset, tmp_path):
+    words = [preset, "--set", "steps=1", "--set", "checkpoint_seconds=0", "--out", "run", "--no-report", "--quiet"]
+    command = [sys.executable, "-c", RUN_AND_RESUMED, *words]
+    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert outcome.stdout.splitlines()[-1:] == ["IMPORTED"], outcome.stderr
 
 
 def test_the_installed_command_and_the_module_are_the_same():

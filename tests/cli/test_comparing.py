@@ -92,6 +92,13 @@ def test_methods_and_seeds_in_parallel_come_to_one_table(template, tmp_path):
     assert "2 seeds for each method, mean ± SEM" in lines
 
 
+def test_settings_that_are_changed_in_all_methods_are_named(mnemon):
+    words = [*with_settings("steps=2", "n_tasks=2"), "--workers", "1", "--quiet", "--out", "it"]
+    out = mnemon("compare", "joint", "hypernet:beta=0.5", *words).out
+    assert "\nIn all methods: benchmark.n_tasks=2, training.steps=2\n" in out
+    assert "method.beta" not in out
+
+
 def test_the_files_hold_the_table_and_its_numbers(compared):
     rows = table_of((compared / "summary.txt").read_text())
     assert [row[0] for row in rows] == METHODS
@@ -186,11 +193,11 @@ def test_a_run_that_fails_is_named_and_the_others_finish(mnemon, tmp_path, monke
     assert again.err.startswith(f"mnemon: {failing}, seed 0: {reason}")
 
 
-def test_the_default_folder_is_named_after_benchmark_and_scenario(mnemon, tmp_path):
+def test_the_default_folder_is_named_after_benchmark_scenario_and_changed_settings(mnemon, tmp_path):
     words = ["compare", "finetuned-target", "--scenario", "cl3", "--quiet", *with_settings("steps=1", "n_tasks=2")]
     assert mnemon(*words).code == 0
     (folder,) = (tmp_path / "runs").iterdir()
-    assert re.fullmatch(r"compare-split-digits-cl3-\d{8}-\d{6}", folder.name)
+    assert re.fullmatch(r"compare-split-digits-cl3\+steps=1\+n_tasks=2-\d{8}-\d{6}", folder.name)
     assert sorted(path.name for path in folder.iterdir()) == sorted([*TABLES, "finetuned-target"])
     assert [path.name for path in (folder / "finetuned-target").iterdir()] == ["seed-0"]
 
@@ -223,6 +230,8 @@ def test_a_regression_is_compared_in_its_own_unit(mnemon, monkeypatch):
     [
         ([], "Name the methods to compare, such as: mnemon compare hypernet finetuned-target joint"),
         (["joint", "joint"], "'joint' is named twice; a variant is written METHOD:name=value."),
+        (["ewc"], "Unknown method 'ewc'. Did you mean 'online-ewc'? Choose one of: hnet-r, replay-bound, "),
+        (["si"], "Unknown method 'si'. Did you mean 'synaptic-intelligence'? Choose one of: hnet-r, replay-bound, "),
         (["jiont"], "Unknown method 'jiont'. Did you mean 'joint'? Choose one of: hnet-r, replay-bound, "),
         (["joint:lr"], "A method is written METHOD or METHOD:name=value,name=value, not 'joint:lr'."),
         (["joint", "--scenario", "cl0"], "Unknown scenario 'cl0'. Did you mean 'cl"),

@@ -99,9 +99,10 @@ def on_a_terminal(*words: object) -> str:
     return written.decode()
 
 
-def test_names_in_a_record_cannot_command_a_terminal(finished):
-    edit(finished, preset=EVIL, task_names=[EVIL, "b", "c"], alarms=[EVIL], published=EVIL)
-    shown = on_a_terminal("show", finished)
+@pytest.mark.parametrize("command", ["show", "list"])
+def test_names_in_a_record_cannot_command_a_terminal(finished, command):
+    edit(finished, preset=EVIL, task_names=[EVIL, "b", "c"], alarms=[EVIL], published=EVIL, started=EVIL)
+    shown = on_a_terminal(command, finished)
     assert "\x1b[1m" in shown  # it is a terminal, and headings are bold
     for evil in ("\x1b[31m", "\x1b]", "\x07", "\x9b"):
         assert evil not in shown

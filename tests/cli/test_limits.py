@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mnemon.experiments.sweep.storage import without_password
+from mnemon.notation import MOST_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -45,51 +46,25 @@ def test_values_of_thousands_of_characters_are_not_echoed_whole(refused):
         assert len(refused("run", *words)) < 1100
 
 
-LONG = "a" * 5000
+LONG = "x" * 20_000
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        (["run", LONG], "Unknown preset 'aaa"),
-        (["run", f"{LONG}.toml"], "There is no preset file aaa"),
-        (["run", "--out", LONG], "Could not make the folder aaa"),
-        (["run", "--out", f"{LONG}/run"], "Could not make the folder aaa"),
-        (["run", "--resume", LONG], "There is no folder aaa"),
-        (["run", "split-mnist", "--data", LONG], "The data folder 'aaa"),
-        (["compare", LONG], "Unknown method 'aaa"),
-        (["compare", f"{LONG}.toml"], "There is no preset file aaa"),
-        (["compare", "hypernet", "--benchmark", LONG], "Unknown preset 'aaa"),
-        (["compare", "hypernet", "--benchmark", f"{LONG}.toml"], "There is no preset file aaa"),
-        (["compare", "--resume", LONG], "There is no folder aaa"),
-        (["sweep", LONG], "Unknown space 'aaa"),
-        (["sweep", f"{LONG}.toml"], "The space file aaa"),
-        (["sweep", "split-digits", "--out", LONG], "Could not make the folder aaa"),
-        (["sweep", "--resume", LONG], "There is no folder aaa"),
-        (["reproduce", LONG], "Unknown recipe 'aaa"),
-        (["reproduce", "fig-regression", "--budget", "smoke", "--out", LONG], "Could not make the folder aaa"),
-        (["reproduce", "fig-regression", "--report", "x.md", "--out", LONG], "There is no finished run"),
-        (["reproduce", "fig-regression", "--report", "x.md", "--also", LONG], "There is no folder aaa"),
-        (["settings", LONG], "Unknown preset 'aaa"),
-        (["settings", f"{LONG}.toml"], "There is no preset file aaa"),
-        (["show", LONG], "There is no folder aaa"),
-        (["report", LONG], "There is no folder aaa"),
+        "run --out LONG", "run LONG", "run LONG.toml", "run --resume LONG", "run --data LONG", "run --device LONG",
+        "run --on LONG", "run --seeds LONG", "run --set LONG", "run --LONG", "run LONG LONG", "compare LONG",
+        "compare LONG.toml", "compare hat --out LONG", "compare hat --benchmark LONG", "compare hat --scenario LONG",
+        "reproduce LONG", "reproduce table-1 --only LONG", "reproduce table-1 --also LONG",
+        "reproduce fig-regression --budget smoke --out LONG", "reproduce table-1 --report LONG", "sweep LONG",
+        "sweep LONG.toml", "sweep split-digits --out LONG", "sweep split-digits --storage LONG", "report LONG",
+        "report RUN --out LONG", "report RUN --out LONG.html", "report RUN --out LONG/page.html", "show LONG",
+        "list LONG", "presets LONG", "settings LONG", "settings split-digits LONG", "data --data LONG", "LONG",
     ],
-    ids=lambda words: " ".join(word[:10] for word in words) if isinstance(words, list) else "",
-)
-def test_names_that_are_too_long_for_any_file_are_refused(refused, tmp_path, words, message):
-    said = refused(*words)
-    assert said.startswith(message)
-    assert len(said) < 1100
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_report_with_a_name_that_is_too_long_is_refused(refused, finished):
-    before = sorted(path.name for path in finished.iterdir())
-    assert refused("report", finished, "--out", LONG).startswith("A report is an HTML file: --out must be a folder")
-    assert refused("report", finished, "--out", f"{LONG}.html").startswith("Could not write aaa")
-    assert refused("report", finished, "--out", f"{LONG}/x.html").startswith("There is no folder aaa")
-    assert sorted(path.name for path in finished.iterdir()) == before
+)  # fmt: skip
+def test_names_of_thousands_of_characters_are_refused_in_a_line_that_is_not_as_long(refused, finished, words):
+    message = refused(*(word.replace("LONG", LONG).replace("RUN", str(finished)) for word in words.split()))
+    assert len(message) < 1100
 
 
 def test_a_study_needs_a_database(refused):
@@ -106,6 +81,19 @@ def test_a_space_of_too_many_networks_is_refused_at_once(refused, tmp_path):
         assert "of 3 widths are more than 10,000: name fewer." in refused("sweep", "space.toml")
 
 
+def test_a_list_of_too_many_choices_is_refused_at_once(refused, tmp_path):
+    (tmp_path / "space.toml").write_text(f'preset = "split-digits"\n[search]\nbeta = {[0.1] * 10_001}\n')
+    assert refused("sweep", "space.toml") == "space.toml: beta: choices must be at most 10,000, not 10,001."
+
+
+def test_a_space_that_could_not_be_read_again_is_refused(refused, tmp_path, monkeypatch):
+    monkeypatch.setitem(MOST_CHARACTERS, "TOML", 5000)
+    choices = [[10] * 100] * 10  # as a file of mnemon's, with a line for each number, it is larger than what is read
+    (tmp_path / "space.toml").write_text(f'preset = "split-digits"\n[search]\ntarget.hidden = {choices}\n')
+    assert refused("sweep", "space.toml") == "The space space is too large to be kept: name fewer choices."
+    assert [path.name for path in tmp_path.iterdir()] == ["space.toml"]
+
+
 URLS = {
     "postgresql+psycopg://me:secret@127.0.0.1:1/db": "postgresql+psycopg://me:***@127.0.0.1:1/db",
     "postgresql+psycopg://me@127.0.0.1:1/db?password=secret": "postgresql+psycopg://me@127.0.0.1:1/db?password=***",
@@ -119,6 +107,21 @@ def test_passwords_are_neither_shown_nor_kept(refused, url):
     assert message.startswith(f"The database {URLS[url]} cannot be reached: ")
     assert "secret" not in message
     assert without_password(url) == URLS[url]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sweep split-digits --storage URL", "sweep URL", "sweep split-digits URL", "run URL", "run --set URL",
+        "run --set lr=URL", "run --beta URL", "run --storage URL", "run --out URL", "run --on URL", "run --seeds URL",
+        "run --data URL", "compare URL", "show URL", "list URL", "presets URL", "settings toy URL",
+        "report RUN --out URL", "reproduce table-1 --out URL", "URL", "run --URL",
+    ],
+)  # fmt: skip
+def test_a_password_is_not_shown_wherever_its_url_is_typed(refused, finished, words):
+    url = "postgresql+psycopg://me:sec@ret@127.0.0.1:1/db?password=covert"
+    message = refused(*(word.replace("URL", url).replace("RUN", str(finished)) for word in words.split()))
+    assert not [secret for secret in ("sec@", "ret@", "covert") if secret in message]
 
 
 def test_a_password_in_a_word_that_is_no_url_is_not_shown(refused):

@@ -35,8 +35,8 @@ def test_an_unknown_preset_is_answered_with_the_nearest_and_what_lists_all(refus
         ("method=hypernett", f"Unknown method 'hypernett'. Did you mean 'hypernet'? Choose one of: {METHODS}"),
         ("benchmark=split-digit", "Unknown benchmark 'split-digit'. Did you mean 'split-digits'? Choose one of: toy-regression, "
          "split-digits, permuted-digits, split-mnist, split-fashion, permuted-mnist, split-cifar, split-cifar-100."),
-        ("target.activation=rleu", "Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, sigmoid, tanh."),
-        ("hypernet.activation=gelu", "Unknown activation 'gelu'. Did you mean 'elu'? Choose one of: relu, elu, sigmoid, tanh."),
+        ("target.activation=rleu", "Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, leaky-relu, sigmoid, tanh, linear."),
+        ("hypernet.activation=gelu", "Unknown activation 'gelu'. Did you mean 'elu'? Choose one of: relu, elu, leaky-relu, sigmoid, tanh, linear."),
         ("optimizer.name=adamm", "Unknown optimizer 'adamm'. Did you mean 'adam'? Choose one of: adam, adamw, sgd, rmsprop."),
         ("network=cnn", "Unknown network 'cnn'. Choose one of: mlp, lenet, zenkenet, resnet32, resnet18, wrn-28-10."),
         ("form=chuncked", "Unknown hypernet form 'chuncked'. Did you mean 'chunked'? Choose one of: full, chunked, structured."),
@@ -101,6 +101,31 @@ def test_a_setting_of_another_method_is_refused_with_the_name_of_this_one(refuse
 )  # fmt: skip
 def test_a_wrong_option_is_refused_before_anything_is_made(refused, tmp_path, words, message):
     assert refused("run", *words).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run --beta 1", "Unknown option: --beta. It is a setting: use --set beta=1."),
+        ("run --method.beta=1", "Unknown option: --method.beta. It is a setting: use --set method.beta=1."),
+        ("run --batch-size 5 --quiet", "Unknown option: --batch-size. It is a setting: use --set batch_size=5."),
+        ("run --beta -1", "Unknown option: --beta. It is a setting: use --set beta=-1."),
+        ("run -beta 1", "Unknown option: -beta. It is a setting: use --set beta=1."),
+        ("run --steps", "Unknown option: --steps. It is a setting: use --set steps=VALUE."),
+        ("run --steps --quiet", "Unknown option: --steps. It is a setting: use --set steps=VALUE."),
+        ("run --gamma=0.5", "Unknown option: --gamma. It is a setting: use --set gamma=0.5."),
+        ("compare hypernet hat --lr 0.1", "Unknown option: --lr. It is a setting: use --set lr=0.1."),
+        ("sweep split-digits --target.hidden=[5]", "Unknown option: --target.hidden. It is a setting: use --set 'target.hidden=[5]'."),
+        ("settings --scenario cl3", "Unknown option: --scenario. It is a setting: use --set scenario=cl3."),
+        ("run --method joint", "Unknown option: --method. It is a setting: use --set method=joint."),
+        ("show x --beta 1", "Unknown option: --beta."),
+        ("run --eta 1", "Unknown option: --eta. Did you mean --set?"),
+        ("run --=1", "Unknown option: --=1."),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_given_as_an_option_is_answered_with_what_to_type(refused, tmp_path, words, message):
+    assert refused(*words.split()) == message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -226,28 +251,6 @@ def test_an_absent_checkpoint_does_not_begin_a_run_anew(refused, stopped):
     assert contents(stopped) == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"task_names": ["0,1"], "matrix": [], "inferred": [], "untrained": []},
-            "record.json says task_names = ['0,1'], and its settings make ['0,1', '2,3', '4,5'].",
-        ),
-        (
-            {"task_names": ["a", "b", "c"]},
-            "record.json says task_names = ['a', 'b', 'c'], and its settings make ['0,1', '2,3', '4,5'].",
-        ),
-        ({"metric": "mse"}, "record.json says metric = mse, and its settings make accuracy."),
-    ],
-)
-def test_a_record_of_other_tasks_than_its_settings_make_is_not_resumed(refused, stopped, changes, message):
-    record = stopped / "record.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), **changes}))
-    before = contents(stopped)
-    assert refused("run", "--resume", stopped) == (f"The record in {stopped} does not fit its settings: {message}")
-    assert contents(stopped) == before
-
-
 @pytest.mark.parametrize("command", [("run", "--resume"), ("show",)])
 def test_a_record_that_is_newer_damaged_or_incomplete_is_named(refused, stopped, command):
     record = stopped / "record.json"
@@ -261,6 +264,21 @@ def test_a_record_that_is_newer_damaged_or_incomplete_is_named(refused, stopped,
     record.write_text(json.dumps(facts))
     (stopped / "config.toml").unlink()
     assert refused(*command, stopped) == f"{stopped} is not a run folder: config.toml is missing."
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [({"task_names": ["a", "b"]}, "2 tasks and accuracy"), ({"metric": "mse"}, "3 tasks and mse")]
+)
+def test_a_record_of_other_tasks_than_its_settings_make_is_not_resumed(refused, stopped, change, said):
+    record = stopped / "record.json"
+    facts = json.loads(record.read_text()) | {"matrix": [], "inferred": [], "untrained": [], **change}
+    record.write_text(json.dumps(facts))
+    before = contents(stopped)
+    assert refused("run", "--resume", stopped) == (
+        f"The record in {stopped} does not fit its settings: it is of {said}, they make 3 tasks and accuracy. "
+        "Start a new run in another folder."
+    )
+    assert contents(stopped) == before
 
 
 # Showing

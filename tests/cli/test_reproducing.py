@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import contents
 
+from mnemon.benchmarks import download, sources
 from mnemon.experiments import run
 from mnemon.experiments.reproduce import recipe
 from mnemon.results.record import RECORD
@@ -23,6 +24,9 @@ QUICK = """
 settings = ["steps=20", "n_test=20"]
 cost = "1 s"
 
+[short.toy-regression]
+settings = ["steps=20", "n_test=20"]
+
 [smoke.split-mnist]
 settings = ["benchmark=split-digits", "target.hidden=[10]", "n_tasks=2", "chunk=2000", "steps=5", "batch_size=16"]
 cost = "1 s"
@@ -31,11 +35,11 @@ cost = "1 s"
 
 @pytest.fixture(autouse=True)
 def quick(tmp_path, monkeypatch) -> None:
-    """The real recipes, at a smaller smoke budget than the real one."""
+    """The real recipes, at smaller budgets than the real ones."""
     folder = tmp_path / "recipes"
     folder.mkdir()
     for path in recipe.FOLDER.glob("*.toml"):
-        (folder / path.name).write_text(path.read_text())
+        (folder / path.name).write_text(path.read_text().replace("steps=12000", "steps=20"))
     (folder / "budgets.toml").write_text(QUICK)
     monkeypatch.setattr(recipe, "FOLDER", folder)
 
@@ -146,12 +150,80 @@ def test_only_the_cells_that_fit_are_run(mnemon):
     ]  # fmt: skip
 
 
-def test_the_list_has_every_recipe_with_its_costs(mnemon):
-    outcome = mnemon("reproduce", "--list")
+@pytest.mark.parametrize("words", [[], ["--list"], ["--budget", "smoke"], ["--out", "elsewhere", "--workers", 2]])
+def test_without_a_name_nothing_is_started_and_the_recipes_are_listed_with_their_costs(mnemon, words):
+    outcome = mnemon("reproduce", *words)
     lines = outcome.out.splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == recipe.names()
+    assert (outcome.code, outcome.err) == (0, "")
+    assert [line for line in lines[:-1] if not line.startswith(" ")] == recipe.names()
     assert "Time on one core: paper 2.9 weeks, short " in outcome.out
+    assert lines[-1] == (
+        "Nothing was started. To start one: mnemon reproduce table-1 --budget short "
+        "(all of them: mnemon reproduce all)."
+    )
+    assert [path.name for path in Path().iterdir()] == ["recipes"]
+
+
+def test_all_are_run_by_a_word(mnemon, monkeypatch):
+    for path in recipe.FOLDER.glob("*.toml"):
+        if path.stem not in ("budgets", "fig-regression", "fig-embedding-2d"):
+            path.unlink()
+    outcome = mnemon("reproduce", "all", *SMOKE)
+    assert outcome.code == 0
+    assert "fig-embedding-2d: 1 run per seed, about 1 s on one core\nfig-regression: 3 runs per seed" in outcome.out
+    assert "Budget smoke: 0 runs are there, 4 are left, " in outcome.out
+    assert "Nothing was started" not in outcome.out
+
+
+@pytest.fixture
+def without_data(monkeypatch, tmp_path) -> None:
+    """No data set but the digits: the cache is empty, and there is no network."""
+
+    def fetch(url: str, path: Path, most: int) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(sources, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(download, "fetch", fetch)
+
+
+def test_a_recipe_whose_data_are_missing_is_skipped_with_the_reason_and_the_others_run(mnemon, without_data):
+    words = ("reproduce", "fig-embedding-2d", "fig-regression", "--budget", "short", "--workers", 1, "--quiet")
+    outcome = mnemon(*words)
+    assert (outcome.code, outcome.err) == (0, "")
+    skipped = "fig-embedding-2d: skipped, there are no data for split-mnist\nsplit-mnist: MNIST is not in "
+    assert outcome.out.count(skipped) == 2  # before the others run, and when they are done
+    assert "\nBudget short: 0 runs are there, 3 are left, " in outcome.out
+    assert "In all: 1 not comparable, 2 no number published." in outcome.out
+    assert Path("runs/reproduce/fig-regression/table.txt").exists()
+    assert not Path("runs/reproduce/fig-embedding-2d").exists()
+    assert not list(Path("runs/reproduce/runs").glob("split-mnist*"))
+    # What was left out is run as soon as its data are there, and only that.
+    again = mnemon(*words)
+    assert "Budget short: 3 runs are there, 0 are left.\n" in again.out
+
+
+def test_of_a_recipe_that_lacks_some_data_the_rest_is_run(mnemon, without_data):
+    path = recipe.FOLDER / "fig-regression.toml"
+    cells = '  { row = "d", column = "digits", preset = "split-mnist" },\n]'
+    path.write_text("".join(path.read_text().rpartition("]")[:1]) + cells)
+    outcome = mnemon("reproduce", "fig-regression", "--only", "[ad] *", "--budget", "short", "--quiet")
+    assert outcome.code == 0
+    assert "fig-regression: 1 of 2 cells skipped, there are no data for split-mnist\n" in outcome.out
+    assert "Budget short: 0 runs are there, 1 are left, " in outcome.out
+    assert "d digits" in outcome.out
+    assert "In all: 1 not comparable, 1 not run." in outcome.out
+
+
+def test_where_all_data_are_missing_the_reason_is_the_error(refused, without_data):
+    message = refused("reproduce", "table-1", "fig-embedding-2d", "--budget", "short")
+    assert message.startswith("MNIST is not in ")
     assert not Path("runs").exists()
+
+
+def test_a_data_folder_that_is_missing_is_refused_and_not_skipped(refused):
+    message = refused("reproduce", "fig-regression", "--data", "nowhere", *SMOKE)
+    assert message.startswith("The data folder 'nowhere' (--data) does not exist.")
+    assert [path.name for path in Path().iterdir()] == ["recipes"]
 
 
 def test_a_recipe_whose_network_is_still_to_come_says_so(mnemon, monkeypatch):
@@ -161,7 +233,7 @@ def test_a_recipe_whose_network_is_still_to_come_says_so(mnemon, monkeypatch):
     outcome = mnemon("reproduce", "fig-cifar", "--budget", "short")
     assert outcome.code == 0
     assert "fig-cifar: waiting for its network: there is no preset cifar-resnet32," in outcome.out
-    assert "In all: 6 waiting for their preset." in outcome.out
+    assert "In all: 8 waiting for a preset." in outcome.out
 
 
 def test_a_recipe_that_a_budget_leaves_out_says_so(mnemon):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from command_line import all_ended, descendants, ended, result_of, steps_of, wait_until, with_settings
+from command_line import all_ended, descendants, ended, forked, result_of, steps_of, wait_until, with_settings
 
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place
@@ -70,6 +71,29 @@ def test_seeds_in_parallel_are_the_same_as_one_after_another(start, one_after_an
     assert mean_and_sem(finals) == pytest.approx((mean, sem))
     assert any(re.fullmatch(rf"final\s+{mean:.4f} ± {sem:.4f}\s*", line) for line in lines)
     assert (tmp_path / "runs" / "summary.txt").exists()
+
+
+def test_in_a_terminal_every_task_has_a_line_and_every_seed_a_bar(tmp_path):
+    ours, theirs = os.openpty()
+    words = ["run", *WORDS[:-1], "1", *with_settings("steps=20"), "--no-report", "--out", tmp_path / "runs"]
+    process = forked(words, Path(os.ttyname(theirs)))
+    written = b""
+    while process.is_alive() or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.05)[0]:
+            written += os.read(ours, 65536)
+    for end in (ours, theirs):
+        os.close(end)
+    assert process.exitcode == 0
+    lines = [line.strip() for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", written.decode()))]
+    for seed in (0, 1):
+        for task in (1, 2, 3):
+            said = rf"seed {seed}  task {task}/3 learned: MSE [\d.]+, average [\d.]+"
+            assert sum(bool(re.fullmatch(said, line)) for line in lines) == 1
+        assert re.fullmatch(
+            rf"seed {seed} ━+  waiting", next(line for line in lines if line.startswith(f"seed {seed} ━"))
+        )
+        assert any(re.fullmatch(rf"seed {seed} ━+ 3/3 done +\d:\d\d", line) for line in lines)
+    assert any("Mean squared error on each task" in line for line in lines)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -151,3 +175,16 @@ def test_a_seed_counts_from_the_first(mnemon, tmp_path):
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["seed-5", "seed-6", "summary.txt"]
     assert mnemon("run", "toy", "--seed", "6", *settings, "--out", "six").code == 0
     assert result_of(tmp_path / "six") == result_of(tmp_path / "runs" / "seed-6")
+
+
+def test_seeds_that_draw_their_own_pairs_are_run_shown_and_reported_together(mnemon):
+    small = with_settings("pairs=shuffled", "steps=5", "n_tasks=2", "target.hidden=[8]", "chunk=200")
+    outcome = mnemon("run", "--seeds", "2", "--workers", "1", *small, "--out", "runs")
+    assert outcome.code == 0, outcome.err
+    tasks = [RunRecord.read(Path("runs") / name).task_names for name in NAMES]
+    assert tasks[0] != tasks[1]
+    assert "1: drawn by seed" in outcome.out
+    assert "1: drawn by seed" in mnemon("show", "runs").out
+    assert f"1: {tasks[1][0]} " in mnemon("show", "runs/seed-1").out
+    assert mnemon("report", "runs").code == 0
+    assert "1: drawn by seed" in Path("runs/report.html").read_text(encoding="utf-8")

@@ -126,14 +126,44 @@ def test_a_run_out_of_disk_space_keeps_its_checkpoint_and_goes_on(mnemon, whole,
     assert result_of(folder) == whole
 
 
+@pytest.mark.parametrize("steps", [2, 60])
+def test_a_second_signal_stops_at_once_and_promises_a_checkpoint_only_where_there_is_one(
+    mnemon, monkeypatch, tmp_path, steps
+):
+    calls = itertools.count(1)
+
+    def asked() -> bool:
+        if next(calls) == steps:
+            raise KeyboardInterrupt
+        return False
+
+    @contextmanager
+    def twice():
+        yield asked
+
+    monkeypatch.setattr(run, "stop_on_signal", twice)
+    words = with_settings("steps=50", "n_tasks=2", "target.hidden=[20]", "chunk=300")
+    outcome = mnemon("run", *words, "--quiet", "--out", "run")
+    there = (tmp_path / "run" / FILE).exists()
+    assert there == (steps > 50)
+    kept = "the last checkpoint is kept" if there else "before the first checkpoint"
+    assert outcome.code == 130
+    assert outcome.out == f"Stopped; at once, {kept}. Go on with: mnemon run --resume run\n"
+
+
 def test_a_disk_that_cannot_be_written_is_said_in_one_line(refused, stopped, monkeypatch):
-    def read_only(**_):
+    def read_only(*_, **__):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
+    (stopped / f".{FILE}.k1l2m3.new").mkdir()  # what a kill has left cannot be removed
+    (stopped / ".tmpAb12Cd").write_bytes(bytes(1000))
     before = contents(stopped)
-    monkeypatch.setattr(whole_files.tempfile, "mkdtemp", read_only)
-    wanted = f"Could not write {stopped / 'config.toml'}: Read-only file system."
-    assert refused("run", "--resume", stopped, "--quiet") == wanted
+    with monkeypatch.context() as disk:
+        for name in ("unlink", "rmdir", "mkdir", "replace", "rename", "remove"):
+            disk.setattr(os, name, read_only)
+        disk.setattr(whole_files.tempfile, "mkdtemp", read_only)
+        wanted = f"Could not write {stopped / 'config.toml'}: Read-only file system."
+        assert refused("run", "--resume", stopped, "--quiet") == wanted
     assert contents(stopped) == before
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from command_line import contents, descendants, ended, wait_until
 
+from mnemon import whole_files
+from mnemon.experiments.sweep.space_file import all_spaces
 from mnemon.results.record import RunRecord
 from mnemon.results.sweep import COUNTED, read_trials
 
@@ -89,9 +92,27 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(start, mnemon, tmp_path):
     assert mnemon("run", "sweep/best.toml", "--set", "steps=2", "--quiet").code == 0
 
 
+def test_without_a_space_nothing_is_started_and_the_spaces_are_listed_with_their_costs(mnemon, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "1000")
+    outcome = mnemon("sweep")
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err, list(tmp_path.iterdir())) == (0, "", [])
+    assert [line for line in lines[:-1] if not line.startswith(" ")] == list(all_spaces())
+    at = lines.index("split-digits") + 1
+    assert lines[at].strip() == (
+        "The embedded digits: strength, rate and form of the hypernetwork, in trials of some seconds. Preset split-digits; searches method.beta, "
+        "method.hypernet.hidden, method.hypernet.activation, method.hypernet.embedding_size, optimizer.lr. 60 trials, about 2 s each: 2 min on one core, less with pruning."
+    )
+    assert lines[-1] == (
+        "Nothing was started. To start one: mnemon sweep split-digits (or the path of a TOML file of your own)."
+    )
+    assert "5 trials, about 2 s each: 10 s on one core" in mnemon("sweep", "--trials", 5).out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--trials", "0"], "--trials must be above 0, not 0."),
         (["nothing.toml"], "There is no space file nothing.toml."),
         (["split-digit"], "Unknown space 'split-digit'. Did you mean 'split-digits'? Choose one of: permuted-10, permuted-100-online-ewc, permuted-100-synaptic-intelligence, split-digits, split-mnist, split-mnist-architectures."),
         (["space.toml", "--set", "stesp=3"], "space.toml: Unknown setting 'stesp' of toy-regression and hypernet. Did you mean 'steps'? `mnemon settings` lists them all."),
@@ -132,12 +153,42 @@ def test_a_study_of_the_same_name_with_another_space_is_refused(mnemon, refused,
     assert message.startswith("The study 'mine' was begun with another space: config.training.steps (4 and 3)")
 
 
+@pytest.mark.filterwarnings("ignore:Query string argument")  # SQLite knows no password, but has to be asked for one
+def test_a_password_in_the_url_of_a_study_is_written_nowhere(mnemon, space, tmp_path):
+    url = "sqlite:///study.db?password=covert"
+    words = ("sweep", space, "--trials", 1, "--minutes", 1e-9, "--out", "sweep")
+    outcome = mnemon(*words, "--storage", url)
+    assert outcome.code == 0
+    assert "covert" not in outcome.out + outcome.err
+    assert '"sqlite:///study.db?password=***"' in (tmp_path / "sweep" / "sweep.json").read_text()
+    assert not [name for name, content in contents(tmp_path).items() if b"covert" in content]
+    assert mnemon("sweep", "--resume", "sweep", "--minutes", 1e-9, "--storage", url).code == 0
+
+
 def test_a_storage_that_is_no_url_is_refused_beside_a_sweep_that_was_begun(mnemon, refused, space):
     assert mnemon("sweep", space, "--trials", 1, "--minutes", 1e-9, "--out", "sweep").code == 0
     for words in ([space, "--out", "sweep"], ["--resume", "sweep"]):
         assert refused("sweep", *words, "--storage", "me:secret@host") == (
             "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'me:***@host'."
         )
+
+
+def test_a_sweep_on_a_disk_that_is_read_only_is_refused_in_one_line(mnemon, refused, space, monkeypatch, tmp_path):
+    def read_only(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    assert mnemon("sweep", space, "--trials", 1, "--minutes", 1e-9, "--out", "sweep").code == 0
+    before = contents(tmp_path)
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "unlink", read_only)
+        disk.setattr(Path, "mkdir", read_only)
+        disk.setattr(whole_files.tempfile, "mkdtemp", read_only)
+        message = refused("sweep", "--resume", "sweep")
+    assert message == (
+        "The sweep in sweep cannot be written: Read-only file system. "
+        "Make room for it, or see that the folder can be written to, and resume."
+    )
+    assert contents(tmp_path) == before
 
 
 def test_the_test_data_are_judged_by_only_when_asked_for_and_with_a_warning(mnemon, tmp_path):

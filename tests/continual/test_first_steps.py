@@ -145,8 +145,9 @@ def test_a_model_shows_its_tasks_and_sizes(learned):
     shared = learned.state.learner.memory.hypernet.count()
     # The weights that every task starts from, two tasks, and an embedding, a factor and batch norm for each.
     kept = shared + 163 + 2 * 66
-    assert (
-        second == f"  memory {kept / 163:.1f} × the module: {kept:,} numbers (hypernetwork {shared:,}, 66 per task)"
+    assert second == (
+        f"  memory {kept / 163:.1f} × the module: {kept:,} numbers (starting weights 163, hypernetwork {shared:,}, "
+        "66 per task)"
     )
     assert monday.startswith("  monday: classes, 120 examples, accuracy ")
     assert tuesday.endswith(" % on training data")
@@ -168,6 +169,16 @@ def test_a_model_shows_what_its_densities_cost():
     model.learn(clouds(0), task="one", steps=1, quiet=True)
     densities = model.state.learner.densities
     assert f", densities {densities.count():,}, 100 per task)\n" in repr(model)
+    times, kept, start, hypernet, own, per_task = map(
+        float,
+        re.search(
+            r"memory ([\d.]+) × the module: ([\d_]+) numbers \(starting weights ([\d_]+), hypernetwork ([\d_]+), "
+            r"densities ([\d_]+), ([\d_]+) per task",
+            re.sub(r"(?<=\d),(?=\d)", "_", repr(model)),
+        ).groups(),
+    )
+    assert kept == start + hypernet + own + per_task
+    assert times == round(kept / 163, 1)
 
 
 class Terminal(io.StringIO):
@@ -190,6 +201,15 @@ def test_the_name_of_a_task_is_shown_as_it_is(monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
     make().learn(clouds(0), task="[/day] [bold]one", steps=3)
     assert "learning [/day] [bold]one" in terminal.getvalue()
+
+
+def test_a_long_name_leaves_room_for_the_bar_and_the_loss(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "60")
+    make().learn(clouds(0), task="monday" * 20, steps=3)
+    last = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", terminal.getvalue()).split("\r")[-1].strip()
+    assert re.fullmatch(r"learning monda… ━{20} loss \d\.\d{4} \d:\d\d:\d\d", last)
 
 
 def test_progress_is_not_written_into_files(capsys):

@@ -258,9 +258,20 @@ def test_a_file_that_cannot_be_written_leaves_the_earlier_one(learned, tmp_path,
     monkeypatch.setattr(checkpoint, "save_file", full)
     learned.forget("monday")
     assert refused(lambda: learned.save(path)) == (
-        f"Could not save the model as {path}: No space left on device. An earlier file is as it was."
+        f"Could not save the model as {path}: No space left on device. The earlier file is as it was."
     )
     assert path.read_bytes() == before
+
+
+def test_pipes_and_folders_are_no_models_and_are_not_replaced(learned, tmp_path):
+    (tmp_path / "folder.mnemon").mkdir()
+    os.mkfifo(tmp_path / "pipe.mnemon")
+    for name, what in (("folder", "it is a folder, not a file."), ("pipe", "it is not a regular file.")):
+        path = tmp_path / f"{name}.mnemon"
+        assert refused(lambda: mnemon.load(path, Net())) == f"{path} is damaged: {what}"  # noqa: B023
+        assert refused(lambda: learned.save(path)) == f"Could not save the model as {path}: {what}"  # noqa: B023
+    assert (tmp_path / "folder.mnemon").is_dir()
+    assert (tmp_path / "pipe.mnemon").is_fifo()
 
 
 # What a header claims is compared with what the file holds before anything of that size is made

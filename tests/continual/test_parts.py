@@ -142,5 +142,5 @@ def test_a_layer_that_is_used_twice_has_one_adapter():
     network = model.network("one")
     assert network[0] is network[2]
     torch.testing.assert_close(network(INPUTS)[:, :2], model.predict(INPUTS, "one").outputs)
-    assert "(hypernetwork" in repr(model)
+    assert ", hypernetwork" in repr(model)
     assert f"{2 * (4 + 4) + 4 + 3 - 8} of them generated" in repr(model)

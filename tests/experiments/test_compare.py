@@ -186,6 +186,28 @@ def test_tasks_that_are_changed_for_all_are_the_same_for_all():
     assert [config.benchmark.n_tasks for config in plan.methods.values()] == [3, 3]
 
 
+@pytest.mark.parametrize(("overrides", "pairs"), [((), "natural"), (("pairs=shuffled",), "shuffled")])
+def test_a_method_whose_preset_has_other_pairs_is_run_on_those_of_the_benchmark(overrides, pairs):
+    words = ["hypernet", "online-ewc", "online-ewc:gamma=0.5", "dgr"]
+    plan = make_plan(words, "split-mnist", None, overrides)
+    assert {config.benchmark.pairs.value for config in plan.methods.values()} == {pairs}
+    own = resolve(load_preset("split-mnist-online-ewc"))
+    assert (own.benchmark.pairs.value, own.published) == ("shuffled", "99.12 ± 0.11")
+    assert plan.methods["online-ewc"].method == own.method
+    assert plan.methods["online-ewc"].published == ("" if pairs == "natural" else own.published)
+
+
+def test_the_tasks_of_a_preset_that_is_named_in_full_are_its_own():
+    assert refused("split-mnist-online-ewc", benchmark="split-mnist") == (
+        "split-mnist-online-ewc: It learns other tasks than split-mnist: benchmark.pairs (shuffled and natural)."
+    )
+
+
+def test_methods_whose_presets_have_other_pairs_are_listed_by_their_short_names():
+    listed = refused("nothing", benchmark="split-mnist").partition("Choose one of: ")[2].rstrip(".").split(", ")
+    assert {"online-ewc", "synaptic-intelligence", "dgr", "online-ewc-searched"} <= set(listed)
+
+
 def test_each_method_has_a_folder_with_one_for_each_seed(tmp_path):
     words = ["finetuned-target:lr=1e-2", "joint:target.hidden=[8,8]", "joint"]
     folder, jobs = begin_runs(make_plan(words, overrides=SMALL[:2]), range(2, 4), tmp_path / "out", PLACE)
@@ -200,7 +222,7 @@ def test_each_method_has_a_folder_with_one_for_each_seed(tmp_path):
 
 def test_labels_that_look_alike_have_folders_of_their_own():
     names = compare._folder_names(["a:b=1", "a-b=1", "A:b=1", "../../x.toml", ":", "…", "x" * 300])
-    assert list(names.values()) == ["a-b=1", "a-b=1-2", "A-b=1-3", "x.toml", "method", "method-2", "x" * 80]
+    assert list(names.values()) == ["a-b=1", "a-b=1-2", "A-b=1-3", "x.toml", "run", "run-2", "x" * 90]
 
 
 def test_a_method_that_refuses_the_scenario_is_named_before_anything_is_made(tmp_path):

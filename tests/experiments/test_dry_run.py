@@ -55,16 +55,19 @@ def test_steps_are_timed_in_tasks_that_differ_in_what_is_to_do(n_tasks, timed):
     assert list(estimate(config, 0, PLACE).step) == timed
 
 
-def test_memory_that_is_not_known_is_left_out(monkeypatch):
+def test_names_and_settings_are_shown_and_memory_that_is_not_known_is_left_out(monkeypatch):
     assert dry_run._memory(torch.device("cpu")) > 2**20
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
     assert dry_run._memory(torch.device("cpu")) is None
     found = Estimate(Counts(1, 1, 1, 5), (10,), 1, {0: 1.0}, 0.0, 0, None, "cpu", "of one core")
     assert "memory so far" not in text_of(found)
+    assert text_of(found).startswith("split-digits-joint, not run")
+    assert re.search(r"settings\s+Preset split-digits with method=joint, training.steps=5\s*\n", text_of(found))
     assert re.search(r"memory so far\s+3 MB at most, on cpu", text_of(replace(found, memory=3 * 2**20)))
 
 
 def text_of(found: Estimate) -> str:
     text = io.StringIO()
-    Console(file=text, width=120).print(shown(found, "mine"))
+    config = resolve(load_preset("split-digits"), ["method=joint", "steps=5"])
+    Console(file=text, width=120).print(shown(found, config))
     return text.getvalue()

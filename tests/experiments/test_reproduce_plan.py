@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemon.errors import UsageError
+from mnemon.benchmarks.split import SplitDigits
+from mnemon.errors import DataError, UsageError
 from mnemon.experiments.embeddings import map_of
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.reproduce import document, figures, outcome, recipe
-from mnemon.experiments.reproduce.plan import lines, make_plan, prepare, wanted
+from mnemon.experiments.reproduce.plan import lines, make_folders, make_plan, missing_data, wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SHORT, SMOKE, load
 from mnemon.experiments.reproduce.shelf import key_of, look
 from mnemon.experiments.run import Place, execute, load_run
@@ -39,9 +40,9 @@ RECIPES = {
         where = "Here"
         figure = "tasks"
         metrics = ["final", "during"]
-        seeds.paper = 2
+        seeds.paper = 3
         cells = [
-          {{ row = "a", column = "HNET", {PRESET}, settings = [{TINY}], published = "50 ± 40 (during 50 ± 40)" }},
+          {{ row = "a", column = "HNET", {PRESET}, settings = [{TINY}], published = "95 ± 20 (during 95 ± 20)" }},
           {{ row = "b", column = "HNET", {PRESET}, settings = [{TINY}, "beta=0"], smoke = "left out" }},
           {{ row = "c", column = "later", preset = "cifar-to-come" }},
         ]
@@ -85,7 +86,7 @@ def planned(out: Path, *names: str, budget: str = PAPER, seeds: int | None = 1, 
 
 def ran(out: Path, *names: str, should_stop=lambda: False, **options):
     plan = planned(out, *names, **options)
-    prepare(plan.jobs, PLACE)
+    make_folders(plan.jobs)
     run_jobs(plan.jobs, PLACE, 1, lambda event: None, should_stop)
     return plan
 
@@ -110,8 +111,8 @@ def test_what_several_recipes_need_is_run_once(recipes, tmp_path):
 
 
 def test_all_cells_of_a_seed_come_before_the_next_seed(recipes, tmp_path):
-    assert [job.seed for job in planned(tmp_path, "one", seeds=None).jobs] == [0, 0, 1, 1]
-    assert [job.seed for job in planned(tmp_path, "one", seeds=3).jobs] == [0, 0, 1, 1, 2, 2]
+    assert [job.seed for job in planned(tmp_path, "one", seeds=None).jobs] == [0, 0, 1, 1, 2, 2]
+    assert [job.seed for job in planned(tmp_path, "one", seeds=2).jobs] == [0, 0, 1, 1]
     assert [job.seed for job in planned(tmp_path, "one", seeds=None, budget=SMOKE).jobs] == [0]
 
 
@@ -126,6 +127,26 @@ def test_what_is_done_is_not_run_again_and_what_was_stopped_goes_on(recipes, tmp
     assert (again.n_done, [job.folder.name for job in again.jobs]) == (2, ["seed-0"])
     for folder in sorted(path.parent for path in (tmp_path / "whole").rglob(RECORD)):
         assert result_of(tmp_path / "out" / folder.relative_to(tmp_path / "whole")) == result_of(folder)
+
+
+def test_runs_without_data_are_left_out_and_those_that_are_there_count(recipes, tmp_path, monkeypatch):
+    def without_images(*arguments):
+        raise DataError("no images")
+
+    ran(tmp_path / "out", "map")
+    plan = planned(tmp_path / "out", "one", "other", "map")
+    assert missing_data(plan.jobs, PLACE) == {}
+    monkeypatch.setattr(SplitDigits, "build", without_images)
+    assert missing_data(plan.jobs, PLACE) == {"split-digits": "no images"}
+    cells = wanted([load(name) for name in ("one", "other", "map")], PAPER)
+    shelf = look(tmp_path / "out")
+    less = make_plan(cells, 1, tmp_path / "out", shelf, {"split-digits"})
+    assert (less.jobs, less.n_done, less.seconds) == ([], 1, 0.0)
+    assert [(one.recipe.name, one.cell.row) for one in less.skipped] == [
+        ("one", "a"), ("one", "b"), ("other", "beta 0.1"), ("other", "beta 1"),
+    ]  # fmt: skip
+    assert [less.can_show(load(name), shelf) for name in ("one", "other", "map")] == [False, False, True]
+    assert planned(tmp_path / "out", "one").skipped == []
 
 
 def test_runs_made_elsewhere_count_under_whatever_name_and_are_left_alone(recipes, tmp_path):
@@ -194,8 +215,8 @@ def test_a_cell_is_judged_if_it_was_run_as_in_the_paper(recipes, tmp_path):
     ran(tmp_path / "out", "one", seeds=2)
     found = all_lines(tmp_path / "out", "one")
     assert [(line.row, line.metric) for line in found[:2]] == [("a", "final"), ("a", "during")]
-    assert [line.verdict for line in found] == ["within the spread"] * 2 + ["no number published"] * 2 + [
-        "waiting for its preset cifar-to-come"
+    assert [line.verdict for line in found] == ["within 69.28 of published"] * 2 + ["no number published"] * 2 + [
+        "waiting for a preset: cifar-to-come"
     ] * 2
     records = look(tmp_path / "out").records(wanted([load("one")], PAPER)[0].key)
     assert found[0].values == tuple(record.accuracy.final.value for record in records)
@@ -247,7 +268,7 @@ def test_every_recipe_has_its_table_its_numbers_and_its_figure(recipes, tmp_path
     assert {path.name for path in (out / "map").iterdir()} == {
         "cells.csv", "table.txt", "map.csv", "embeddings.csv", "task-1.svg", "task-2.svg",
     }  # fmt: skip
-    assert rows_of(out / "one" / "cells.csv")[0]["verdict"] == "within the spread"
+    assert rows_of(out / "one" / "cells.csv")[0]["verdict"].startswith("undecided: needs about ")
     assert [(row["label"], row["task"]) for row in rows_of(out / "one" / "tasks.csv")] == [
         ("a HNET", "1"), ("a HNET", "2"), ("b HNET", "1"), ("b HNET", "2"),
     ]  # fmt: skip
@@ -268,8 +289,8 @@ def test_published_numbers_are_drawn_beside_what_came_out(recipes, tmp_path, mon
     written(tmp_path / "out", "one", "other", budget=budget)
     tasks, against = drawn["tasks.svg"], drawn["against.svg"]
     assert [(m["label"], m["mean"], m["sem"]) for m in list(tasks["datasets"].values())[-1]] == [
-        ("a HNET", 50, 40),
-        ("a HNET, right after", 50, 40),
+        ("a HNET", 95, 20),
+        ("a HNET, right after", 95, 20),
     ]
     assert tasks["title"] == f"dashed, with a hollow mark: published mean{more}"
     assert [(m["x"], m["mean"], m["sem"]) for m in list(against["datasets"].values())[-1]] == [
@@ -369,11 +390,11 @@ def test_the_document_has_what_was_run_and_names_what_was_not(recipes, tmp_path)
     out = tmp_path / "out"
     ran(out, "one", seeds=2)
     said = document.write(tmp_path / "it.md", [load(name) for name in ("one", "other", "map")], look(out), None)
-    assert said == "2 within the spread, 3 no number published"
+    assert said == "2 within the margin, 2 no number published"  # the third such line is a run that another has
     text = (tmp_path / "it.md").read_text()
     assert "from 4 runs that were begun" in text
     assert "| 0, 1 |" in text
-    assert "| paper | within the spread |" in text
+    assert "| paper | within 69.28 of published |" in text
     assert "No record here: method.beta" not in text
     assert "\nNo record here: beta 1 HNET.\n" in text
     assert "\nNo record here: 2-D.\n" in text

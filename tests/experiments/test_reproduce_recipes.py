@@ -16,13 +16,13 @@ from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, SMOKE, lo
 from mnemon.experiments.run import Place, begin
 from mnemon.experiments.run_config import resolve
 from mnemon.results.published import read
-from mnemon.results.verdict import Background
+from mnemon.results.verdict import Background, Other
 
 NAMES = [
     "table-1", "table-forgetting", "table-hat", "table-upper-bound",
     "fig-architectures", "fig-beta", "fig-cifar", "fig-compression", "fig-digits", "fig-embedding-2d",
     "fig-ewc-lambda", "fig-hnet-vs-target-forgetting", "fig-permuted-100", "fig-regression", "fig-search",
-    "fig-zenke", "permuted-250", "small-capacity",
+    "fig-zenke", "baselines-searched", "permuted-250", "small-capacity",
 ]  # fmt: skip
 SOME = 10
 """Of the architectures that the paper drew, those that are tried here."""
@@ -117,16 +117,45 @@ def test_a_point_of_a_figure_has_the_number_of_its_preset_where_it_is_that_prese
 
 
 @pytest.mark.parametrize(
-    ("preset", "seeds", "caveat"),
+    ("preset", "found"),
     [
-        ("permuted-10", 20, ""),
-        ("permuted-100", 5, ""),
-        ("permuted-10-small-hat", 5, "HAT was trained for 200 epochs with a falling rate"),
-        ("split-digits", None, ""),
+        ("permuted-10", Background(20, others=(Other("97.56 ± 0.02", 5, "table-hat"),))),
+        ("permuted-10-small-hat", Background(5, "HAT was trained for 200 epochs with a falling rate")),
+        ("split-mnist-cl3-hnet-r", Background(20, others=(Other("94.97 ± 0.18", 20, "table-upper-bound"),))),
+        ("split-digits", Background()),
     ],
 )
-def test_the_recipes_know_over_how_many_seeds_the_number_of_a_preset_is(preset, seeds, caveat):
-    assert recipe.background(preset) == Background(seeds, caveat)
+def test_the_recipes_know_what_else_is_known_of_the_number_of_a_preset(preset, found):
+    assert recipe.background(preset) == found
+
+
+def cell_of(name: str, row: str, column: str) -> tuple[recipe.Recipe, recipe.Cell]:
+    found = load(name)
+    (cell,) = [cell for cell in found.cells if (cell.row, cell.column) == (row, column)]
+    return found, cell
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "column", "numbers"),
+    [
+        ("table-1", "S-CL3", "HNET+R", [((95.30, 0.13), 20), ((94.97, 0.18), 20)]),
+        ("table-upper-bound", "S-CL3", "HNET+R", [((94.97, 0.18), 20), ((95.30, 0.13), 20)]),
+        ("table-1", "S-CL3", "DGR", [((91.79, 0.32), 20)]),
+        ("table-hat", "P10 1000, 1000", "HNET", [((97.56, 0.02), 5), ((97.57, 0.02), 20)]),
+        ("table-hat", "P10 500, 500", "HNET", [((97.35, 0.02), 5)]),
+        ("fig-compression", "chunk 78000", "HNET", [((97.57, 0.02), 20), ((97.56, 0.02), 5)]),
+        ("fig-compression", "chunk 32000", "HNET", []),
+    ],
+)
+def test_a_cell_has_all_numbers_that_were_published_for_its_runs_its_own_first(name, row, column, numbers):
+    found, cell = cell_of(name, row, column)
+    assert found.numbers(cell, "final") == numbers
+
+
+def test_another_metric_has_the_numbers_that_tell_of_it():
+    found, cell = cell_of("table-forgetting", "S-CL1", "HNET+R")
+    assert found.numbers(cell, "during") == [((99.82, 0.01), 20)]
+    assert len(found.numbers(cell, "final")) == 2
 
 
 def test_the_number_of_a_preset_is_over_as_many_seeds_in_every_recipe():

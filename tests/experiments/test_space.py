@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from mnemon.errors import UsageError
-from mnemon.experiments.sweep.space import Criterion, Range, Sampler, all_spaces, load_space
+from mnemon.experiments.sweep.space import Criterion, Range, Sampler, load_space
+from mnemon.experiments.sweep.space_file import all_spaces, read_space
 from mnemon.notation import write_toml
 
 
@@ -43,6 +44,16 @@ def test_the_spaces_that_come_along_fit_their_presets():
     ] == [8, 9, 7]
     assert len(spaces["split-mnist-architectures"].ranges["method.hypernet.hidden"].choices) == 11 + 11**2
     assert spaces["permuted-100-online-ewc"].config().method_name == "online-ewc"
+
+
+def test_the_file_of_a_space_says_what_a_trial_costs_and_what_is_searched_by_the_names_of_the_settings():
+    for name in all_spaces():
+        file, space = read_space(name), load_space(name)
+        assert list(file.searched) == list(space.ranges)
+        assert (file.trials, file.pruning, file.about) == (space.trials, space.pruning, space.about)
+    assert read_space("split-digits").seconds == 10 * 60 / 300  # the preset's cost, with fewer steps
+    assert read_space("split-mnist").seconds == 2.5 * 60
+    assert read_space("permuted-100-online-ewc").seconds == 4 * 3600  # as it says: another method than the preset's
 
 
 def test_names_may_be_endings_and_numbers_are_of_the_type_of_the_setting(space):
@@ -114,7 +125,7 @@ def test_a_trial_has_the_fixed_and_the_chosen_settings(space):
         ("steps = {low = 1, high = 5, step = 0.5}", "steps: step must be a whole number, not 0.5."),
         ("steps = {low = 1.5, high = 5}", "steps: training.steps must be a whole number, not 1.5."),
         ("steps = {low = 0, high = 5}", "steps: training.steps must be at least 1, not 0."),
-        ("target.activation = ['rleu']", "target.activation: Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, sigmoid, tanh."),
+        ("target.activation = ['rleu']", "target.activation: Unknown activation 'rleu'. Did you mean 'relu'? Choose one of: relu, elu, leaky-relu, sigmoid, tanh, linear."),
         ("target.hidden = {low = 1, high = 2}", "target.hidden: target.hidden must be a list such as [10, 10], not 1."),
         ("lookahead = {low = 'off', high = 'constant'}", "lookahead: method.lookahead is not a number: give choices in place of low and high."),
         ("target.hidden = {layers = 2, widths = [1]}", "target.hidden: layers and widths are lists of whole numbers that stand together."),
@@ -143,7 +154,7 @@ def test_a_wrong_range_is_refused(space, search, message):
         ('preset = "toy"\ntrials = 0', "trials must be above 0, not 0."),
         ('preset = "toy"\ntrials = 2.5', "trials must be a whole number, not 2.5."),
         ('preset = "toy"\nset = 3', "'set' must be a table, not 3."),
-        ('preset = "toy"\nserach = 3', "Unknown entry 'serach'. Did you mean 'search'? Known: about, preset, sampler, criterion, pruning, trials, set, search."),
+        ('preset = "toy"\nserach = 3', "Unknown entry 'serach'. Did you mean 'search'? Known: about, cost, preset, sampler, criterion, pruning, trials, set, search."),
     ],
 )  # fmt: skip
 def test_a_wrong_entry_is_refused(space, above, message):

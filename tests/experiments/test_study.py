@@ -13,6 +13,7 @@ import torch
 
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments import run, study
+from mnemon.experiments.made_with import made_with
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Place, alone_in, execute, new_folder, pick_device
 from mnemon.experiments.run_config import resolve
@@ -45,7 +46,7 @@ def test_without_a_name_a_new_folder_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(study.time, "strftime", lambda form: "NOW")
     names = [str(new_jobs(CONFIG, range(1), None, PLACE)[0]) for _ in range(3)]
-    assert names == ["runs/toy-NOW", "runs/toy-NOW-2", "runs/toy-NOW-3"]
+    assert names == [f"runs/toy+hypernet.hidden=4+steps=3-NOW{again}" for again in ("", "-2", "-3")]
 
 
 def test_a_folder_that_exists_is_left_as_it_is(tmp_path):
@@ -217,6 +218,7 @@ def test_a_record_says_with_what_a_run_was_made(tmp_path):
     facts = json.loads((folder / "record.json").read_text())
     assert facts["versions"]["torch"] == torch.__version__
     assert facts["versions"]["device"] == "cpu"
+    assert facts["versions"] == made_with("cpu") | {"threads": "1"}
     assert facts["counts"]["compression"] == (
         (facts["counts"]["learned"] + 3 * facts["counts"]["per_task"]) / facts["counts"]["target"]
     )

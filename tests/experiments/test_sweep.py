@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import itertools
 import json
 import math
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import optuna
 import pytest
+from optuna.storages.journal import JournalFileBackend
+from rich.console import Console
 
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments.engines import Ended, Lost
@@ -23,7 +30,7 @@ from mnemon.experiments.sweep.space import load_space
 from mnemon.experiments.sweep.trials import MOST_TRIES, Sweep, run_sweep
 from mnemon.notation import read_toml
 from mnemon.results.record import RunRecord
-from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, write_best
+from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, shown, write_best
 from mnemon.training.trainer import Stopped
 
 PLACE = Place("cpu")
@@ -134,6 +141,33 @@ def test_trials_are_runs_whose_records_hold_their_score(sweep, tmp_path):
         assert record.config["optimizer"]["lr"] == trial.settings["optimizer.lr"]
         assert record.config["method"]["hypernet"]["hidden"] == trial.settings["method.hypernet.hidden"]
         assert record.config["training"]["held_out"] == 0.1
+
+
+@pytest.mark.parametrize("after", range(0, 12, 3))
+def test_a_sweep_on_a_full_disk_ends_in_one_line_and_is_resumed_when_there_is_room(
+    sweep, monkeypatch, tmp_path, after
+):
+    written, append = itertools.count(), JournalFileBackend.append_logs
+
+    def full(self, logs) -> None:
+        if next(written) >= after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(self, logs)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(JournalFileBackend, "append_logs", full)
+        with pytest.raises(UsageError) as error:
+            sweep(trials=2)
+    assert str(error.value) == (
+        f"The sweep in {tmp_path / 'sweep'} cannot be written: No space left on device. "
+        "Make room for it, or see that the folder can be written to, and resume."
+    )
+    assert [trial.state for trial in sweep(trials=2) if trial.state in COUNTED] == ["finished"] * 2
+
+
+def test_an_error_that_is_no_matter_of_the_folder_stays_what_it_is(tmp_path):
+    with pytest.raises(ConnectionRefusedError), storage.said_of_folder(tmp_path):
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
 
 def test_the_same_seed_chooses_the_same_settings(sweep):
@@ -362,6 +396,12 @@ def test_the_best_of_accuracies_is_the_highest_and_can_be_pasted(tmp_path):
         "mnemon run split-digits --set method.name=hypernet --set 'method.hypernet.hidden=[10, 10]' "
         "--set method.beta=1e-05"
     )
+    text = io.StringIO()
+    Console(file=text, width=120).print(shown(record, [best]))
+    assert text.getvalue().startswith(
+        "\nSweep of split-digits  % correct on held-out training data, mean over tasks; seed 0\n"
+        "In all trials: method.name=hypernet\n"
+    )
     write_best(tmp_path, record, best)
     assert read_toml((tmp_path / "best.toml").read_text()) == {
         "like": "split-digits",
@@ -387,7 +427,7 @@ def test_the_best_is_the_winning_trial_but_for_the_data_that_are_held_out(tmp_pa
     write_best(tmp_path, record, Trial(0, "finished", 90.0, 5, 1.0, "f", "", chosen))
     best, trial = resolve(load_preset(str(tmp_path / "best.toml"))), space.config(chosen)
     assert trial.training.held_out > 0
-    assert best == replace(trial, preset="best", training=replace(trial.training, held_out=0.0))
+    assert best == replace(trial, preset="best", changes=(), training=replace(trial.training, held_out=0.0))
 
 
 def test_a_folder_without_a_sweep_is_named(tmp_path):
@@ -395,3 +435,9 @@ def test_a_folder_without_a_sweep_is_named(tmp_path):
         SweepRecord.read(tmp_path)
     with pytest.raises(UsageError, match="There is no folder"):
         SweepRecord.read(Path("nowhere"))
+
+
+def test_the_folder_of_a_sweep_says_what_is_changed_in_its_space(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ready = prepare("split-digits", ["steps=5"], None, None, 0, None, None, 1, PLACE)
+    assert re.fullmatch(r"sweep-split-digits\+steps=5-\d{8}-\d{6}", ready.folder.name)

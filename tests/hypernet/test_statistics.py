@@ -1,4 +1,4 @@
-"""Batch norm in three ways: statistics kept for each task, those of the batch, or generated ones."""
+"""Batch norm in four ways: statistics kept for each task, one set for all, those of the batch, or generated ones."""
 
 from __future__ import annotations
 
@@ -164,3 +164,24 @@ def test_generated_statistics_have_no_importance():
     config = Protection(penalty=PenaltyForm.WEIGHTED, hypernet=HypernetConfig(chunk=19))
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         Protected(Convolutional(), config, OptimizerConfig(), statistics=Statistics.GENERATED)
+
+
+def test_shared_statistics_go_on_from_task_to_task_and_are_those_of_all_tasks(make, blobs):
+    learner = make(Statistics.SHARED)
+    learn(learner, blobs, 0, 5)
+    buffers = learner.memory.buffers_of
+    after = {name: value.clone() for name, value in buffers[0].items()}
+    learner.begin_task(1)
+    assert all(torch.equal(buffers[1][name], value) for name, value in after.items()), "no fresh start"
+    learner.train_step(Batch(1, *blobs.tasks[1].train.batch(slice(16))))
+    assert buffers[1]["norm.num_batches_tracked"] == 6
+    for name, value in buffers[0].items():
+        assert value is buffers[1][name]
+        assert not torch.equal(value, after[name]), name
+
+
+def test_shared_statistics_are_kept_once(make):
+    shared, each = (make(statistics).counts() for statistics in (Statistics.SHARED, Statistics.PER_TASK))
+    size = 8 + 8 + 1
+    assert (shared.learned - each.learned, each.per_task - shared.per_task) == (size, size)
+    assert each.bytes_per_task - shared.bytes_per_task == 8 * 4 + 8 * 4 + 8

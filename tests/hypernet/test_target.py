@@ -232,3 +232,26 @@ def test_trying_to_cut_outputs_leaves_statistics_alone():
     target.can_cut_outputs(torch.randn(2, 2, 5, 5))
     assert target.module.training
     assert all(torch.equal(value, before[key]) for key, value in target.state_dict().items())
+
+
+def test_a_module_whose_dictionaries_are_replaced_still_takes_the_weights():
+    module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    target = Target(module)
+    weights, inputs = torch.randn(target.size), torch.randn(5, 3)
+    wanted = target(weights, inputs, buffers=target.fresh_buffers())
+    for part in target.modules():
+        part._parameters, part._buffers = dict(part._parameters), dict(part._buffers)
+    assert torch.equal(target(weights, inputs, buffers=target.fresh_buffers()), wanted)
+    own = module[0].weight
+    assert own.eq(target.module[0].weight).all()
+    assert isinstance(own, nn.Parameter)  # and its own are back afterwards
+
+
+def test_tied_parameters_are_given_together():
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    second.weight = first.weight
+    target = Target(nn.Sequential(first, second))
+    weights, x = torch.randn(target.size), torch.randn(4, 3)
+    cut = target.cut(weights)
+    wanted = nn.functional.linear(x @ cut["0.weight"].T + cut["0.bias"], cut["0.weight"], cut["1.bias"])
+    torch.testing.assert_close(target(weights, x), wanted)

@@ -171,7 +171,7 @@ def test_each_tasks_network_is_run_once_on_all_inputs_if_the_inference_asks():
 
 
 def test_inputs_that_vote_together_are_asked_together(problem, monkeypatch):
-    monkeypatch.setattr(answer, "BATCH", 5)
+    monkeypatch.setattr(answer, "UNTOLD", 5)
     sizes = []
 
     class Scores(AbstractInference):

@@ -106,8 +106,9 @@ def test_a_free_head_gets_no_gradient_from_the_penalty(learn):
     learner = learn(tasks=3, penalized_heads=Heads.OWN, hypernet=HypernetConfig(form="full", hidden=(5,)))
     anchors = learner.memory._anchors
     covered = torch.zeros(2, learner.memory.target.size)
-    for block in anchors.blocks:
-        covered[block.rows, block.start : block.stop] += 1
+    (part,) = anchors.parts(anchors.everything())
+    for block in part.blocks:
+        covered[block.rows, slice(*block.columns)] += 1
     last = learner.memory.target.cut(torch.arange(learner.memory.target.size))["layers.1.bias"]
     assert covered[:, last].tolist() == [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]]
 
@@ -143,6 +144,13 @@ def test_the_weighted_penalty_descends_the_weighted_drift(double, learn, batch_o
     before.train_step(batch_of(1, 2))
     drift = memory.hypernet(memory.embeddings[0]) - snapshot.hypernet(snapshot.embeddings[0])
     torch.testing.assert_close(terms["penalty"], 7.0 * (importance * drift.square()).sum().detach())
+
+
+def test_rows_are_drawn_only_above_the_stated_number(learn):
+    rows = 2 * learn(tasks=1, steps=0).memory.hypernet.n_rows
+    for above, drawn in ((rows - 1, True), (rows, False)):
+        memory = learn(tasks=3, steps=0, sample=Sample.ROWS, sample_size=1, sample_above=above).memory
+        assert (memory._draw(memory._anchors).rows is not None) == drawn
 
 
 @pytest.mark.parametrize("sample", [Sample.TASKS, Sample.ROWS])
@@ -237,6 +245,7 @@ def test_regression_is_learned_with_the_mean_squared_error(problem):
         ({"beta": -1.0}, "method.beta must be a finite number of at least 0, not -1.0."),
         ({"beta": float("inf")}, "method.beta must be a finite number of at least 0, not inf."),
         ({"sample_size": 0}, "method.sample_size must be at least 1, not 0."),
+        ({"sample_above": -1}, "method.sample_above must not be negative, not -1."),
         ({"fisher_examples": 0}, "method.fisher_examples must be at least 1, not 0."),
         ({"vote": 0}, "method.vote must be at least 1, not 0."),
     ],

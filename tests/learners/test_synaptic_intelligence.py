@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Kind
 from mnemon.errors import UsageError
-from mnemon.learners.synaptic_intelligence import SynapticIntelligence
+from mnemon.learners.synaptic_intelligence import PathGradient, SynapticIntelligence
 from mnemon.models import NETWORKS, TargetConfig
 from mnemon.problem import Batch
 
@@ -48,10 +48,10 @@ def gradient(w: Tensor, task: int) -> Tensor:
 def make(problem, monkeypatch):
     monkeypatch.setitem(NETWORKS, "line", lambda config, shape, outputs: Line(shape[0], outputs))
 
-    def new(**optimizer) -> SynapticIntelligence:
+    def new(settings: dict | None = None, **optimizer) -> SynapticIntelligence:
         target, moves = TargetConfig("line"), optimizer or {"name": "sgd", "lr": LR}
         made = problem(n_tasks=2, kind=Kind.REGRESSION, outputs=1, shape=(2,), target=target, **moves)
-        return SynapticIntelligence(SynapticIntelligence.Config(strength=C, xi=XI), made)
+        return SynapticIntelligence(SynapticIntelligence.Config(strength=C, xi=XI, **(settings or {})), made)
 
     return new
 
@@ -112,6 +112,31 @@ def test_under_a_penalty_the_path_has_the_gradient_of_the_task_alone_and_the_ste
     torch.testing.assert_close(learner.path, path, rtol=1e-12, atol=0)
     learner.end_task(None)
     torch.testing.assert_close(learner.importance, omega + path / ((w - anchor) ** 2 + XI), rtol=1e-12, atol=0)
+
+
+def test_the_path_may_have_the_gradient_of_the_whole_loss(make, learn):
+    learner = make({"gradient": PathGradient.TOTAL})
+    learn(learner, 0)
+    learner.end_task(None)
+    omega, anchor = learner.importance.clone(), weight(learner)
+    w, path = anchor, torch.zeros(2)
+    for _ in range(STEPS):
+        total = gradient(w, 1) + 2 * C * omega * (w - anchor)
+        w, path = w - LR * total, path + LR * total**2
+    learn(learner, 1)
+    torch.testing.assert_close(weight(learner), w, rtol=1e-12, atol=0)
+    torch.testing.assert_close(learner.path, path, rtol=1e-12, atol=0)
+
+
+def test_an_importance_may_be_negative_if_that_is_asked_for(make, learn):
+    learner = make({"clamp": False})
+    learn(learner, 0)
+    learner.importance.copy_(torch.tensor([0.5, 0.5]))
+    learner.path.copy_(torch.tensor([-0.01, -100.0]))
+    wanted = 0.5 + learner.path / ((weight(learner) - learner.anchor) ** 2 + XI)
+    learner.end_task(None)
+    torch.testing.assert_close(learner.importance, wanted)
+    assert learner.importance[1] < 0
 
 
 def test_with_adam_the_path_has_the_step_that_adam_took(make):

@@ -41,7 +41,8 @@ def test_a_network_is_built_from_its_settings(activation):
         ({"network": "mpl"}, "Unknown network 'mpl'. Did you mean 'mlp'? Choose one of: mlp, lenet, "),
         (
             {"activation": "rellu"},
-            "Unknown activation 'rellu'. Did you mean 'relu'? Choose one of: relu, elu, sigmoid, tanh.",
+            "Unknown activation 'rellu'. Did you mean 'relu'? Choose one of: "
+            "relu, elu, leaky-relu, sigmoid, tanh, linear.",
         ),
         ({"hidden": (5, 0)}, "target.hidden must hold widths of at least 1, not [5, 0]."),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
@@ -12,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from mnemon.hypernet import base
 from mnemon.hypernet.base import AbstractHypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.full import FullHypernet
 from mnemon.regularizers import output
 from mnemon.regularizers.output import Anchors, Draw, exact_penalty, plain_penalty
 
+Found = tuple[Tensor, dict[str, Tensor]]
 ACTIVATIONS = [nn.ELU, nn.ReLU, nn.Tanh, nn.Sigmoid]
 WAYS = {"by gram": True, "directly": False}
 
@@ -55,6 +59,23 @@ class Case:
         """Everything of which the penalty has a gradient."""
         present = {} if self.present is None else {"old embeddings": self.present}
         return {**dict(self.moved.named_parameters()), **present}
+
+    def exact(self, draw: Draw, anchors: Anchors, beta: float = 1.0, add_to: Tensor | None = None) -> Found:
+        """The exact penalty and its gradients by name."""
+        old = [] if self.present is None else list(self.present.unbind())
+        value, found = exact_penalty(self.moved, anchors, draw, old, beta, add_to)
+        parameters = dict(self.moved.named_parameters())
+        gradients = dict(zip(parameters, found, strict=False))
+        zeros = {name: torch.zeros_like(p) for name, p in parameters.items()}
+        if old:
+            each = [torch.zeros_like(e) if g is None else g for e, g in zip(old, found[len(zeros) :], strict=True)]
+            zeros["old embeddings"] = gradients["old embeddings"] = torch.stack(each)
+        return value, {name: zero if gradients[name] is None else gradients[name] for name, zero in zeros.items()}
+
+    def plain(self, draw: Draw, anchors: Anchors) -> Found:
+        """The plain penalty and its gradients by name."""
+        value = plain_penalty(self.moved, anchors, draw, () if self.present is None else self.present.unbind())
+        return value, self.gradients(value)
 
     def gradients(self, value: Tensor) -> dict[str, Tensor]:
         variables = self.variables()
@@ -114,6 +135,17 @@ def forced(way: str):
     return mock.patch.object(output, "gram_is_cheaper", return_value=WAYS[way])
 
 
+AT_ONCE = [(1, 1), (4, 1), (4, 10**6), (10**6, 1), (10**6, 10**6)]
+"""Rows that are held at a time, and from how many on widths are rounded up."""
+
+
+@contextmanager
+def taken(at_once: tuple[int, int]) -> Iterator[None]:
+    """Take few rows at a time, as if there were many."""
+    with mock.patch.object(output, "AT_ONCE", at_once[0]), mock.patch.object(base, "MANY", at_once[1]):
+        yield
+
+
 def assert_near(found: Tensor, wanted: Tensor, tolerance: float, what: str) -> None:
     """Compare relative to the largest entry."""
     found, wanted = found.detach().double(), wanted.detach().double()
@@ -122,35 +154,33 @@ def assert_near(found: Tensor, wanted: Tensor, tolerance: float, what: str) -> N
 
 
 @pytest.mark.parametrize("way", WAYS)
-@given(case=cases())
-@settings(max_examples=100)
-def test_exact_penalty_equals_the_plain_sum_in_value_and_every_gradient(way, case):
+@given(case=cases(), at_once=st.sampled_from(AT_ONCE))
+@settings(max_examples=150)
+def test_exact_penalty_equals_the_plain_sum_in_value_and_every_gradient(way, case, at_once):
     case = case.to(torch.float64)
     anchors = case.anchors()
     draw = case.draw(anchors)
-    wanted, plain = case.slow_twin(draw), plain_penalty(case.moved, anchors, draw, case.present)
-    with forced(way):
-        exact = exact_penalty(case.moved, anchors, draw, case.present)
-    gradients = {"exact": case.gradients(exact), "plain": case.gradients(plain)}
+    wanted, (plain, by_plain) = case.slow_twin(draw), case.plain(draw, anchors)
+    with forced(way), taken(at_once):
+        exact, by_exact = case.exact(draw, anchors)
     assert_near(plain, wanted, 1e-10, "plain value")
     assert_near(exact, wanted, 1e-10, "exact value")
     for name, gradient in case.gradients(wanted).items():
-        assert_near(gradients["plain"][name], gradient, 1e-10, f"plain gradient of {name}")
-        assert_near(gradients["exact"][name], gradient, 1e-10, f"exact gradient of {name}")
+        assert_near(by_plain[name], gradient, 1e-10, f"plain gradient of {name}")
+        assert_near(by_exact[name], gradient, 1e-10, f"exact gradient of {name}")
 
 
 @pytest.mark.parametrize("way", WAYS)
-@given(case=cases())
+@given(case=cases(), at_once=st.sampled_from(AT_ONCE))
 @settings(max_examples=100)
-def test_float32_is_enough_for_the_exact_penalty(way, case):
+def test_float32_is_enough_for_the_exact_penalty(way, case, at_once):
     case = case.to(torch.float32)
     precise = case.to(torch.float64)
-    wanted = plain_penalty(precise.moved, precise.anchors(), case.draw(precise.anchors()), precise.present)
-    with forced(way):
-        exact = exact_penalty(case.moved, anchors := case.anchors(), case.draw(anchors), case.present)
+    wanted, gradients = precise.plain(case.draw(anchors := precise.anchors()), anchors)
+    with forced(way), taken(at_once):
+        exact, found = case.exact(case.draw(anchors := case.anchors()), anchors)
     assert_near(exact, wanted, 1e-4, "value")
-    found = case.gradients(exact)
-    for name, gradient in precise.gradients(wanted).items():
+    for name, gradient in gradients.items():
         assert_near(found[name], gradient, 1e-4, f"gradient of {name}")
 
 
@@ -164,15 +194,18 @@ def test_the_readout_gradient_is_added_where_asked_for(way, case, beta):
     before = torch.randn_like(case.moved.readout)
     total = before.clone()
     with forced(way):
-        wanted = case.gradients(beta * exact_penalty(case.moved, anchors, draw, case.present))
-        found = case.gradients(beta * exact_penalty(case.moved, anchors, draw, case.present, add_to=total))
+        value, wanted = case.exact(draw, anchors, beta)
+        plain = beta * case.plain(draw, anchors)[0]
+        added, found = case.exact(draw, anchors, beta, total)
+    assert_near(value, plain, 1e-9, "value")
+    assert_near(added, plain, 1e-9, "value of what is added")
     assert_near(total - before, wanted.pop("readout"), 1e-9, "added")
-    assert not found.pop("readout").any(), "autograd must not get it a second time"
+    assert not found.pop("readout").any(), "it must not be added a second time"
     for name, gradient in wanted.items():
         assert_near(found[name], gradient, 1e-12, name)
 
 
-@pytest.mark.parametrize("penalty", [exact_penalty, plain_penalty])
+@pytest.mark.parametrize("penalty", [Case.exact, Case.plain])
 @given(case=cases())
 @settings(max_examples=30)
 def test_the_unused_tail_of_the_last_chunk_is_free(penalty, case):
@@ -181,12 +214,11 @@ def test_the_unused_tail_of_the_last_chunk_is_free(penalty, case):
     used = case.frozen.size - (case.frozen.n_rows - 1) * case.frozen.chunk
     anchors = case.anchors()
     alone = Draw(torch.arange(len(case.old)) * case.frozen.n_rows + case.frozen.n_rows - 1, 1.0)
-    before = penalty(case.moved, anchors, alone, case.present)
-    gradient = case.gradients(before)["readout"]
+    before, gradients = penalty(case, alone, anchors)
     with torch.no_grad():
         case.moved.readout[:, used:] += 100.0
-    after = penalty(case.moved, anchors, alone, case.present)
-    assert not gradient[:, used:].any()
+    after, _ = penalty(case, alone, anchors)
+    assert not gradients["readout"][:, used:].any()
     torch.testing.assert_close(after, before, rtol=1e-12, atol=0)
 
 
@@ -195,7 +227,6 @@ def test_the_unused_tail_of_the_last_chunk_is_free(penalty, case):
 def test_nothing_is_penalised_before_anything_has_moved(case):
     case = case.to(torch.float64)
     anchors = case.anchors()
-    value = exact_penalty(case.frozen, anchors, case.draw(anchors))
-    gradients = torch.autograd.grad(value, list(case.frozen.parameters()))
+    value, gradients = exact_penalty(case.frozen, anchors, case.draw(anchors))
     assert value.item() == 0
-    assert not any(gradient.any() for gradient in gradients)
+    assert not any(gradient.any() for gradient in gradients if gradient is not None)

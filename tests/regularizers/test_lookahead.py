@@ -11,12 +11,15 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
 from mnemon.optimizer import OPTIMIZERS, OptimizerConfig
+from mnemon.regularizers import lookahead
 from mnemon.regularizers.lookahead import (
     LOOKAHEADS,
+    CompiledLookahead,
     ConstantLookahead,
     DifferentiatedLookahead,
     LookaheadMode,
     NoLookahead,
+    by_autograd,
 )
 
 Make = Callable[..., Optimizer]
@@ -133,7 +136,7 @@ def descend(point: Point, loss: Callable[[Tensor], Tensor]) -> list[Tensor]:
 
 def added(lookahead, point: Point, task_gradients: list[Tensor], penalty: Callable) -> Tensor:
     """What the lookahead adds to the task gradient."""
-    lookahead.add_gradient(penalty, task_gradients)
+    lookahead.add_gradient(by_autograd(penalty), task_gradients)
     return torch.cat([p.grad - g.detach() for p, g in zip(point.parameters(), task_gradients, strict=True)])
 
 
@@ -155,6 +158,7 @@ def test_on_a_quadratic_each_lookahead_adds_the_gradient_that_the_algebra_gives(
     wanted = {
         LookaheadMode.OFF: 2 * (start - centre),
         LookaheadMode.CONSTANT: 2 * (after - centre),
+        LookaheadMode.COMPILED: 2 * (after - centre),
         LookaheadMode.DIFFERENTIATED: (torch.eye(5) - lr * h) @ (2 * (after - centre)),
     }
     lookahead = LOOKAHEADS[mode](point, optimizer)
@@ -228,9 +232,8 @@ def test_gradients_of_others_are_set_and_the_value_is_the_penalty_where_it_was_m
     point, other = Point(torch.ones(5)), torch.full((5,), 3.0, requires_grad=True)
     task_gradients = descend(point, lambda t: t.sum())
     optimizer = SGD(point.parameters(), 0.1)
-    measured = lookahead(point, optimizer).add_gradient(
-        lambda p: ((p.whole - other) ** 2).sum(), task_gradients, [other]
-    )
+    penalty = by_autograd(lambda p: ((p.whole - other) ** 2).sum(), [other])
+    measured = lookahead(point, optimizer).add_gradient(penalty, task_gradients, [other])
     at = 1.0 if lookahead is NoLookahead else 0.9
     torch.testing.assert_close(measured, torch.tensor(5 * (at - 3.0) ** 2))
     torch.testing.assert_close(other.grad, torch.full((5,), 2 * (3.0 - at)))
@@ -240,3 +243,54 @@ def test_gradients_of_others_are_set_and_the_value_is_the_penalty_where_it_was_m
 def test_every_mode_has_a_lookahead_and_only_one_needs_second_derivatives():
     assert set(LOOKAHEADS) == set(LookaheadMode)
     assert [mode for mode, cls in LOOKAHEADS.items() if cls.second_order] == [LookaheadMode.DIFFERENTIATED]
+
+
+@pytest.fixture
+def compiled_is_eager(monkeypatch):
+    """Nothing is compiled, but what would be is run."""
+    monkeypatch.setattr(lookahead, "_compiled_step", lambda: lookahead._adam_step)
+
+
+@pytest.mark.parametrize("name", ["adam fused", "adam weight decay", "adamw", "config adam", "config adamw"])
+def test_what_is_compiled_takes_the_step_of_adam(name, compiled_is_eager):
+    module = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)).double()
+    optimizer = STEPPERS[name](module.parameters())
+    one, other = CompiledLookahead(module, optimizer), ConstantLookahead(module, optimizer)
+    for step in range(4):
+        optimizer.param_groups[0]["lr"] *= 0.7 if step % 2 else 1.5
+        put_gradients(module)
+        kept = memory(optimizer)
+        for found, wanted in zip(values(one.step()), values(other.step()), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-6 if step else 0, atol=0)
+        assert_same(memory(optimizer), kept)
+        optimizer.step()
+
+
+def test_a_lookahead_that_cannot_be_compiled_is_taken_as_without(monkeypatch):
+    def fails(*_: object) -> None:
+        raise RuntimeError("No C++ compiler.\nSee the manual.")
+
+    monkeypatch.setattr(lookahead, "_compiled_step", lambda: fails)
+    module = nn.Linear(4, 3)
+    optimizer = STEPPERS["adam fused"](module.parameters())
+    one, other = CompiledLookahead(module, optimizer), ConstantLookahead(module, optimizer)
+    put_gradients(module)
+    optimizer.step()
+    put_gradients(module)
+    with pytest.warns(UserWarning, match="The lookahead is not compiled, and as fast as without: RuntimeError: No C"):
+        first = values(one.step())
+    assert_same(first, values(other.step()))
+    assert_same(values(one.step()), first)  # and without another warning
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler uses what torch deprecates
+def test_the_compiled_lookahead_takes_the_step_of_adam():
+    module = nn.Linear(30, 20)
+    optimizer = STEPPERS["adam fused"](module.parameters())
+    put_gradients(module)
+    optimizer.step()
+    put_gradients(module)
+    found, wanted = (values(cls(module, optimizer).step()) for cls in (CompiledLookahead, ConstantLookahead))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
 from torch import Tensor
 
+from mnemon.errors import UsageError
 from mnemon.replay import ReplayModel
 from mnemon.replay.generator import Condition
 
@@ -151,12 +153,38 @@ def test_the_penalty_holds_the_hypernetwork_of_the_decoder_alone(model, alone, l
     assert any(name.startswith("partner") for name in states[0.0])
 
 
-def test_a_decoder_is_told_its_task_in_three_ways(alone):
+def test_a_decoder_is_told_its_task_in_four_ways(alone):
     by = {condition: alone(condition=condition).replay.generator.conditions for condition in Condition}
     assert by[Condition.NOISE].shape == (2, 2)
     assert not torch.equal(by[Condition.NOISE][0], by[Condition.NOISE][1])
     assert torch.equal(by[Condition.ONE_HOT], torch.eye(2))
+    assert torch.equal(by[Condition.ONE_HOT_WIDE], torch.eye(2)), "of two numbers here, as many as tasks"
+    wide = alone(condition=Condition.ONE_HOT_WIDE, condition_size=5).replay.generator.conditions
+    assert wide.tolist() == [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]
     assert by[Condition.NONE].shape == (2, 0)
+
+
+def test_a_one_hot_condition_too_short_for_the_tasks_is_refused(alone):
+    message = "replay.condition_size must be at least 4 to tell so many tasks by one number each, not 2."
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        alone(n_tasks=5, condition=Condition.ONE_HOT_WIDE)
+
+
+def test_a_plain_vae_may_keep_its_optimizer_until_the_last_task_that_it_learns(alone, learn):
+    learner = learn(alone(model="plain-vae", keep_optimizer=True), (0, 0), (1, 0))
+    first = learner.replay.optimizers["vae"]
+    learn(learner, (1, 0), (1, 1))
+    assert learner.replay.optimizers["vae"] is first
+    assert {float(state["step"]) for state in first.state.values()} == {5.0}
+    learn(learner, (1, 1), (2, 0))
+    assert learner.replay.optimizers == {}, "the last task is not learned"
+
+
+def test_a_plain_vae_starts_each_task_with_a_new_optimizer_unless_told_otherwise(alone, learn):
+    learner = learn(alone(model="plain-vae"), (0, 0), (1, 0))
+    assert learner.replay.optimizers == {}
+    learn(learner, (1, 0), (1, 1))
+    assert {float(state["step"]) for state in learner.replay.optimizers["vae"].state.values()} == {1.0}
 
 
 def test_the_condition_reaches_the_decoder(alone, learn):

@@ -104,7 +104,7 @@ def test_seeds_of_one_experiment_are_one_section_with_their_means(write, tmp_pat
     ]
     ((*numbers, verdict),) = page.rows(VERDICTS)
     assert numbers == ["some-preset", "87 ± 1", "90.50 ± 3.00", "2", "+3.50"]
-    assert verdict == "within the spread the difference is 3.50, 2 standard errors are 6.32"
+    assert verdict == "undecided: needs about 11 seeds 95 % interval of the difference: -34.67 to +41.67"
     assert page.rows("Accuracy (%) on each task") == [
         ["1: task 0", "92.00 ± 2.00", "85.00 ± 5.00", "-7.00 ± 3.00"],
         ["2: task 1", "96.00 ± 1.00", "96.00 ± 1.00", "0.00 ± 0.00"],
@@ -316,15 +316,12 @@ def test_an_experiment_without_a_result_is_left_out_of_what_is_drawn_against_a_s
 @pytest.mark.parametrize(
     ("background", "words"),
     [
-        (Background(), "not comparable one seed has no spread; run more with --seeds"),
         (
-            Background(20),
-            "within the spread the difference is 0.50, 2 standard errors as published for single seeds are 0.92",
+            Background(),
+            "undecided: needs more than one seed the difference is -0.50, its interval is not known",
         ),
-        (
-            Background(4),
-            "short of it the difference is 0.50, 2 standard errors as published for single seeds are 0.45",
-        ),
+        (Background(20), "undecided: needs about 7 seeds 95 % interval of the difference: -1.51 to +0.51"),
+        (Background(4), "undecided: needs about 4 seeds 95 % interval of the difference: -1.25 to +0.25"),
         (Background(20, "trained for longer"), "not comparable trained for longer"),
     ],
 )
@@ -339,7 +336,8 @@ def test_a_single_seed_is_judged_by_the_published_spread_of_single_seeds(write, 
 
 def test_where_neither_has_a_spread_it_is_said(write):
     page = Page(write_report([write("run", published="88")], None, lambda name: Background(20)))
-    assert page.rows(VERDICTS)[0][-1] == "short of it the difference is 0.50, the spread is not known"
+    verdict = "undecided: needs more than one seed the difference is -0.50, its interval is not known"
+    assert page.rows(VERDICTS)[0][-1] == verdict
 
 
 def test_hundreds_of_runs_make_a_page_of_bounded_size(write, tmp_path):
@@ -371,7 +369,7 @@ def test_errors_are_reported_in_their_own_unit(write):
     assert page.rows(f"{VERDICTS}, mean squared error.") == [
         [
             "some-preset", "mse 0.1, 0.2 (seed 42)", "0.2500", "1", "+0.1000",
-            "short of it the difference is 0.1000, the spread is not known",
+            "undecided: needs more than one seed the difference is +0.1000, its interval is not known",
         ]
     ]  # fmt: skip
 
@@ -380,7 +378,7 @@ def test_the_verdicts_name_all_that_was_measured(write, tmp_path):
     write("runs/one", published="90")
     write("runs/other", preset="other", metric="mse", published="mse 0.1, 0.2")
     page = Page(write_report([tmp_path / "runs"]))
-    assert len(page.rows(f"{VERDICTS}, accuracy (%) and mean squared error. Within the spread")) == 2
+    assert len(page.rows(f"{VERDICTS}, accuracy (%) and mean squared error. Above, below: there is")) == 2
     assert "<h3>Accuracy (%)</h3>" in page.source
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mnemon.errors import UsageError
-from mnemon.results.tables import matrix_table, summary
+from mnemon.results.tables import check_same_experiment, matrix_table, summary
 
 
 def shown(renderable, width: int = 80) -> str:
@@ -46,6 +46,19 @@ def test_several_seeds_are_shown_as_mean_and_standard_error(make_record):
     assert line(text, "final") == ["final", "90.50 ± 3.00"]
     assert line(text, "during") == ["during", "94.00 ± 1.50"]
     assert line(text, "forgetting_avalanche") == ["forgetting_avalanche", "7.00 ± 3.00"]
+
+
+def test_seeds_that_draw_their_own_tasks_are_averaged_by_the_order_of_the_tasks(make_record):
+    config = {**make_record().config, "benchmark": {"name": "split-digits", "pairs": "shuffled"}}
+    first = make_record(config=config, task_names=["0,7", "2,3"])
+    second = make_record(((94.0, None), (90.0, 97.0)), config=config, task_names=["4,1", "2,3"], seed=1)
+    text = shown(summary([first, second]))
+    assert line(text, "1: ") == ["1: drawn by seed", "92.00 ± 2.00", "85.00 ± 5.00", "-7.00 ± 3.00"]
+    assert line(text, "2: ") == ["2: 2,3", "96.00 ± 1.00", "96.00 ± 1.00", "0.00 ± 0.00"]
+    assert line(shown(summary([second])), "1: ")[0] == "1: 4,1"
+    check_same_experiment([first, second])
+    with pytest.raises(UsageError, match=r"^There are runs of different tasks here, though of the same settings\."):
+        check_same_experiment([make_record(), make_record(task_names=["0,7", "2,3"], seed=1)])
 
 
 def test_a_missing_metric_is_shown_with_its_reason(make_record):

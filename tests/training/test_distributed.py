@@ -32,6 +32,7 @@ SETTINGS = {
     "hypernet": ["chunk=500", "target.hidden=[20]", "beta=0.5"],
     "finetuned-target": ["target.hidden=[20]"],
     "from-scratch": ["target.hidden=[20]"],
+    "from-scratch-hypernet": ["target.hidden=[20]", "chunk=500"],
     "joint": ["target.hidden=[20]"],
     "online-ewc": ["target.hidden=[20]", "strength=100"],
     "synaptic-intelligence": ["target.hidden=[20]", "strength=10"],
@@ -178,7 +179,7 @@ def test_parts_of_a_batch_add_up_to_it():
 @pytest.mark.parametrize(
     ("words", "batch_size", "message"),
     [
-        (["method=hat"], 8, "Processes can share hypernet, finetuned-target, from-scratch, joint, online-ewc, synaptic-intelligence, but not hat: run it without torchrun."),
+        (["method=hat"], 8, "Processes can share hypernet, finetuned-target, from-scratch, from-scratch-hypernet, joint, online-ewc, synaptic-intelligence, but not hat: run it without torchrun."),
         (["lookahead=differentiated"], 8, "A differentiated lookahead is not shared by processes: take lookahead=constant."),
         ([], 1, "training.batch_size is 1: too small for 2 processes."),
         (["method=joint"], 4, "training.batch_size is 4: of each of 4 earlier tasks a step has 1, too few for 2 processes; take at least 5."),

@@ -10,9 +10,12 @@ from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.hypernet.base import AbstractHypernet
 from mnemon.inference import answer
 from mnemon.learners.base import AbstractLearner, Answer, Counts
 from mnemon.problem import Batch, Terms
+from mnemon.regularizers import at_hand
+from mnemon.training import evaluator
 from mnemon.training.evaluator import evaluate, evaluate_all
 
 CL1, CL2, CL3 = Scenario
@@ -126,3 +129,56 @@ def test_a_single_task_may_be_measured(scenario, scripted):
     row = evaluate_all(scripted(scenario), stream_of(SAID, TRUTH), only=1)
     assert measured(row) == [False, True, False]
     assert [math.isnan(score.inferred) for score in row] == [True, scenario is CL1, True]
+
+
+@pytest.mark.parametrize("matrix", ["full", "diagonal"])
+@pytest.mark.parametrize("method", ["hypernet", "finetuned-target", "from-scratch"])
+def test_nothing_is_measured_that_the_record_does_not_show(make_trainer, monkeypatch, method, matrix):
+    measured = []
+    whole = evaluator.evaluate
+
+    def counted(learner, task, task_id):
+        measured.append(task_id)
+        return whole(learner, task, task_id)
+
+    monkeypatch.setattr(evaluator, "evaluate", counted)
+    progress = make_trainer(f"matrix={matrix}", method=method).run()
+    shown = [value for row in (*progress.matrix, progress.untrained) for value in row if not math.isnan(value)]
+    assert len(measured) == len(shown)
+
+
+@pytest.fixture
+def generated(monkeypatch) -> list[Tensor]:
+    """Note each generation of weights, by its embedding; nothing that was generated is kept for later."""
+    seen: list[Tensor] = []
+    whole = AbstractHypernet.padded
+
+    def counted(hypernet, embedding):
+        seen.append(embedding)
+        return whole(hypernet, embedding)
+
+    monkeypatch.setattr(AbstractHypernet, "padded", counted)
+    monkeypatch.setattr(at_hand, "ROOM", 0)
+    return seen
+
+
+def test_weights_are_generated_once_for_a_test(make_trainer, stream, generated, monkeypatch):
+    trainer = make_trainer()
+    trainer.run()
+    whole = evaluate(trainer.learner, stream.tasks[1], 1)
+    monkeypatch.setattr(answer, "BATCH", 3)
+    generated.clear()
+    assert evaluate(trainer.learner, stream.tasks[1], 1) == pytest.approx(whole, nan_ok=True)
+    assert [id(e) for e in generated] == [id(trainer.learner.memory.embeddings[1])]
+
+
+def test_where_the_task_is_not_told_weights_are_generated_once_for_each_task(
+    make_trainer, stream, generated, monkeypatch
+):
+    trainer = make_trainer("scenario=cl3")
+    trainer.run()
+    whole = evaluate(trainer.learner, stream.tasks[1], 1)
+    monkeypatch.setattr(answer, "BATCH", 3)
+    generated.clear()
+    assert evaluate(trainer.learner, stream.tasks[1], 1) == whole
+    assert [id(e) for e in generated] == [id(e) for e in trainer.learner.memory.embeddings]

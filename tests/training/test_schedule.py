@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mnemon.errors import UsageError
-from mnemon.learners.bounds import FinetunedTarget, NoSettings
+from mnemon.learners.bounds import FinetunedTarget
 from mnemon.optimizer import OptimizerConfig, Schedule
 from mnemon.problem import Batch
 from mnemon.training.trainer import Stopped, Trainer, TrainingConfig
@@ -62,7 +62,9 @@ def test_the_trainer_sets_the_rate_of_every_step_and_of_every_task_anew(blobs, p
             seen.append(self.optimizers["target"].param_groups[0]["lr"])
             return super().train_step(batch)
 
-    learner = Watched(NoSettings(), problem(lr=0.4, schedule=Schedule.STEPS, milestones=(0.5,), factors=(0.25,)))
+    learner = Watched(
+        FinetunedTarget.Config(), problem(lr=0.4, schedule=Schedule.STEPS, milestones=(0.5,), factors=(0.25,))
+    )
     progress = Trainer(learner, blobs, TrainingConfig(epochs=1, batch_size=16), seed=0).run()
     assert progress.steps == (4, 4, 4)
     assert seen == pytest.approx([0.4, 0.4, 0.1, 0.1] * 3)
@@ -73,7 +75,7 @@ def test_a_run_with_epochs_and_a_schedule_resumes_as_if_it_had_not_stopped(blobs
 
     def learner() -> FinetunedTarget:
         torch.manual_seed(5)
-        return FinetunedTarget(NoSettings(), problem(lr=0.05, schedule=Schedule.COSINE, warmup=0.3))
+        return FinetunedTarget(FinetunedTarget.Config(), problem(lr=0.05, schedule=Schedule.COSINE, warmup=0.3))
 
     whole = learner()
     Trainer(whole, blobs, config, seed=0).run()

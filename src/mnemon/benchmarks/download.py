@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tarfile
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from mnemon.benchmarks import files
 from mnemon.errors import DataError
+from mnemon.whole_files import lent_aside
 
 if TYPE_CHECKING:
     from mnemon.benchmarks.sources import Archive
@@ -85,18 +85,14 @@ def fetch_first(mirrors: tuple[str, ...], name: str, path: Path, check: Callable
 
 @contextmanager
 def side_file(target: Path) -> Iterator[Path]:
-    """Lend a name beside the target that no other process has, and leave nothing there.
+    """Lend a path beside the target that no other process has, and leave nothing there.
 
     What the system refuses there, such as a write to a full disk, is an error of the folder.
     """
-    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
-        try:
+        with lent_aside(target) as partial:
             yield partial
-        finally:
-            partial.unlink(missing_ok=True)
     except OSError as error:
         why = error.strerror or error
         raise DataError(f"the cache folder '{target.parent}' cannot be written ({why})") from error

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib.metadata
+import importlib.util
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -262,17 +266,46 @@ def downloaded(dataset: DataSet, file: DataFile, folders: list[Path]) -> bytearr
 def digits_arrays() -> tuple[np.ndarray, np.ndarray]:
     """Return scikit-learn's 1,797 images of 8 x 8 values from 0 to 16 and their labels, as bytes."""
     import numpy as np
-    import sklearn.datasets
 
-    images, labels = sklearn.datasets.load_digits(return_X_y=True)
-    images, labels = images.astype(np.uint8), labels.astype(np.uint8)
+    table = _digits_table().astype(np.uint8)
+    images, labels = table[:, :-1], table[:, -1]
     found = files.digest(images.tobytes() + labels.tobytes())
     if found != DIGITS_MD5:
         raise DataError(
-            f"The digits of scikit-learn {sklearn.__version__} should have md5 {DIGITS_MD5} "
+            f"The digits of scikit-learn {importlib.metadata.version('scikit-learn')} should have md5 {DIGITS_MD5} "
             f"and have {found}. Install another version of scikit-learn."
         )
     return images.reshape(-1, 8, 8), labels
+
+
+def _digits_table() -> np.ndarray:
+    """Return a row for each digit: 64 values and the label.
+
+    They are read from scikit-learn's own file, without scikit-learn, whose import takes as long as torch's.
+    """
+    import numpy as np
+
+    path = _digits_file()
+    if path is None:  # another version may keep them elsewhere
+        from sklearn.datasets import load_digits
+
+        return np.column_stack(load_digits(return_X_y=True))
+    try:
+        with gzip.open(path, "rt", encoding="ascii") as file:
+            lines = file.readlines()
+        if not lines:
+            raise ValueError("it is empty")
+        return np.loadtxt(lines, delimiter=",", ndmin=2)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise DataError(f"'{path}' cannot be read: {error}. Install scikit-learn again.") from error
+
+
+def _digits_file() -> Path | None:
+    """Return where scikit-learn keeps its digits, if it is there."""
+    found = importlib.util.find_spec("sklearn")  # imports nothing
+    homes = found.submodule_search_locations if found else None
+    paths = [Path(home, "datasets", "data", "digits.csv.gz") for home in homes or ()]
+    return next((path for path in paths if path.is_file()), None)
 
 
 def digits_test_mask(labels: np.ndarray) -> np.ndarray:

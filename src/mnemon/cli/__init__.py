@@ -6,18 +6,21 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from cyclopts import CycloptsError, UnusedCliTokensError
+from cyclopts import CycloptsError
 
 from mnemon.cli.app import app, console
+from mnemon.cli.listing import data, presets, runs, settings
+from mnemon.cli.mistakes import message_of
 from mnemon.cli.reporting import report
 from mnemon.cli.reproducing import reproduce
-from mnemon.cli.showing import data, presets, show, show_settings
+from mnemon.cli.showing import show
 from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
-from mnemon.errors import UsageError, shortened
+from mnemon.errors import UsageError
 
-for command in (run, compare, reproduce, sweep, report, presets, show_settings, show, data):
-    app.command(command, name=command.__name__.removeprefix("show_"))
+for command in (run, compare, reproduce, sweep, report, presets, settings, show, data):
+    app.command(command)
+app.command(runs, name="list")
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
@@ -26,8 +29,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     try:
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
     except (UsageError, CycloptsError) as error:
-        text = shortened(" ".join(_in_words(error).split()))
-        console(stderr=True).print(f"mnemon: {text}", style="red", soft_wrap=True)
+        console(stderr=True).print(f"mnemon: {message_of(error)}", style="red", soft_wrap=True)
         code = 2
     except KeyboardInterrupt:
         code = 130
@@ -42,9 +44,3 @@ def _leave(code: int) -> NoReturn:
     if shared is not None:
         shared.leave(code)
     sys.exit(code)
-
-
-def _in_words(error: Exception) -> str:
-    if isinstance(error, UnusedCliTokensError):
-        return f"Too many words: {' '.join(error.unused_tokens or ())}. See: mnemon --help"
-    return str(error)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 import mnemon
+from mnemon.printable import without_passwords
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,4 +29,13 @@ def console(stderr: bool = False) -> Console:
 
 def say(text: str) -> None:
     """Say something in a line of its own."""
-    console().print(text, soft_wrap=True)
+    console().print(without_passwords(text), soft_wrap=True)
+
+
+def say_item(name: str, about: str, beside: str = "") -> None:
+    """Say a name with what stands beside it, and below it, indented, what it is."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console().print(Text(name, style="bold").append(beside, style="not bold"), soft_wrap=True)  # it can be copied
+    console().print(Padding(Text(about), (0, 0, 0, 4)))

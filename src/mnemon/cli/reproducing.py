@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mnemon.cli.app import console, say
+from mnemon.cli.app import console, say, say_item
 from mnemon.cli.options import HERE, Computing, Whole, at_least_one, check_alone, cores, given
 from mnemon.cli.running import stopped
-from mnemon.errors import UsageError, choose
+from mnemon.errors import DataError, UsageError, choose
 from mnemon.experiments.delivery import is_url
 
 if TYPE_CHECKING:
+    from mnemon.experiments.reproduce.plan import Plan
     from mnemon.experiments.reproduce.recipe import Recipe
     from mnemon.experiments.reproduce.shelf import Shelf
     from mnemon.experiments.run import Place
@@ -81,17 +82,18 @@ def reproduce(
 ) -> int:
     """Run tables and figures of the paper again, and show what came out beside what was published.
 
-    What is in the output folder already is not run again, and what was stopped goes on.
-    Ctrl-C saves and says how to go on; nothing is lost.
+    Without NAME it starts nothing and lists all tables and figures: what each is and what it costs. Runs that are
+    in the output folder already are not run again, and runs that were stopped are resumed. Ctrl-C saves and says how
+    to resume; nothing is lost.
 
     Parameters
     ----------
     name
-        Tables and figures, as many as you like (see --list). Default: all.
+        Tables and figures, as many as you like, or the word all. What lacks its data is skipped, with the reason.
     list_
-        Show the names, what each is and what it costs at each budget; run nothing.
+        Only list the tables and figures that are named, or all: what each is and what it costs at each budget.
     report
-        Write the verdicts of what was run so far into this Markdown file; run nothing.
+        Run nothing, and write the verdicts of what was run so far into this Markdown file.
     keep
         With --report: write the records of the runs that it is made from, without weights, into this folder; with
         --also FOLDER the report can then be written again when the runs are gone.
@@ -106,7 +108,7 @@ def reproduce(
     recipes = chosen(name, options.only or ())
     if options.budget is not None:
         choose("budget", options.budget, BUDGETS)
-    if list_:
+    if list_ or not (name or report):
         _list(recipes, options.seeds)
         return 0
 
@@ -124,20 +126,16 @@ def reproduce(
 
 
 def _list(recipes: list[Recipe], seeds: int | None) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     from mnemon.experiments.cost import in_words
-    from mnemon.experiments.reproduce.recipe import BUDGETS
+    from mnemon.experiments.reproduce.recipe import ALL, BUDGETS, SHORT
 
-    terminal = console()
     for recipe in recipes:
         costs = {budget: recipe.seconds(budget, seeds) for budget in BUDGETS}
         known = ", ".join(f"{budget} {in_words(cost)}" for budget, cost in costs.items() if cost)
-        facts = Text(f"{recipe.about} {recipe.where}. Time on one core: {known or 'not known yet'}.")
-        terminal.print(Text(recipe.name, style="bold"), Padding(facts, (0, 0, 0, 4)))
-        if recipe.waits_for:
-            terminal.print(Padding(_waits(recipe), (0, 0, 0, 4)))
+        waits = f" It is {_waits(recipe)}." if recipe.waits_for else ""
+        say_item(recipe.name, f"{recipe.about} {recipe.where}. Time on one core: {known or 'not known yet'}.{waits}")
+    one = f"mnemon reproduce {recipes[0].name} --budget {SHORT}"
+    say(f"Nothing was started. To start one: {one} (all of them: mnemon reproduce {ALL}).")
 
 
 def _waits(recipe: Recipe) -> str:
@@ -145,28 +143,32 @@ def _waits(recipe: Recipe) -> str:
 
 
 def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reproduction, go_on: str) -> int:
-    from mnemon.experiments.cost import in_words
-    from mnemon.experiments.reproduce.plan import make_plan, prepare, wanted
+    from mnemon.benchmarks.sources import check_named_folder
+    from mnemon.experiments.reproduce.plan import make_folders, make_plan, missing_data, wanted
     from mnemon.experiments.study import StudyError
 
     computing, place = options.computing, options.computing.place()
+    check_named_folder(computing.data)
     cells = wanted(recipes, budget)
-    plan = make_plan(cells, options.seeds, options.folder, shelf)
-    workers = min(computing.workers or cores(), max(len(plan.jobs), 1))
     _announce(recipes, budget, options.seeds)
-    going_on = f" ({plan.n_begun} of them begun)" if plan.n_begun else ""
-    say(
-        f"Budget {budget}: {plan.n_done} runs are there, {len(plan.jobs)} are left{going_on}"
-        + (f", about {in_words(plan.seconds / workers)} with {workers} at a time." if plan.jobs else ".")
-    )
-    prepare(plan.jobs, place)
+    plan = make_plan(cells, options.seeds, options.folder, shelf)
+    missing = missing_data(plan.jobs, place)
+    plan = make_plan(cells, options.seeds, options.folder, shelf, missing)
+    there = [recipe for recipe in recipes if plan.can_show(recipe, shelf)]
+    if not there:
+        raise DataError(" ".join(dict.fromkeys(missing.values())))
+    skipped = _skipped(recipes, plan, missing)
+    for remark in skipped:
+        say(remark)
+    _say_left(plan, budget, computing)
+    make_folders(plan.jobs)
     try:
         if plan.jobs and stopped(plan.jobs, place, go_on, computing):
             return 130
     except StudyError:  # the other runs are finished
-        _finish(recipes, cells, options, place)
+        _finish(there, plan, options, place, skipped)
         raise
-    _finish(recipes, cells, options, place)
+    _finish(there, plan, options, place, skipped)
     return 0
 
 
@@ -185,15 +187,41 @@ def _announce(recipes: list[Recipe], budget: str, seeds: int | None) -> None:
             say(f"{recipe.name}: {_waits(recipe)}")
 
 
-def _finish(recipes: list[Recipe], cells: list, options: Reproduction, place: Place) -> None:
+def _say_left(plan: Plan, budget: str, computing: Computing) -> None:
+    """Say how many runs are left, and how long they take."""
+    from mnemon.experiments.cost import in_words
+
+    workers = min(computing.workers or cores(), max(len(plan.jobs), 1))
+    going_on = f" ({plan.n_begun} of them begun)" if plan.n_begun else ""
+    time = f", about {in_words(plan.seconds / workers)} with {workers} at a time" if plan.jobs else ""
+    say(f"Budget {budget}: {plan.n_done} runs are there, {len(plan.jobs)} are left{going_on}{time}.")
+
+
+def _skipped(recipes: list[Recipe], plan: Plan, missing: dict[str, str]) -> list[str]:
+    """Return a line for each recipe that is skipped, in whole or in part, and one for each reason."""
+    lines = []
+    for recipe in recipes:
+        skipped = [one for one in plan.skipped if one.recipe is recipe]
+        if skipped:
+            n_cells = sum(one.recipe is recipe for one in plan.cells)
+            part = f"{len(skipped)} of {n_cells} cells " if len(skipped) < n_cells else ""
+            names = dict.fromkeys(one.config.benchmark_name for one in skipped if one.config)
+            lines.append(f"{recipe.name}: {part}skipped, there are no data for {' and '.join(names)}")
+    reasons: dict[str, list[str]] = {}
+    for benchmark, reason in missing.items():
+        reasons.setdefault(reason, []).append(benchmark)
+    return lines + [f"{' and '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def _finish(recipes: list[Recipe], plan: Plan, options: Reproduction, place: Place, skipped: list[str]) -> None:
     from mnemon.experiments.reproduce import outcome
     from mnemon.experiments.reproduce.shelf import look
 
     if options.computing.on is not None:  # what is left to do is done here, whatever devices the cluster has
         place = replace(place, device="auto")
     shelf = look(options.folder, options.also or ())
-    shown, remarks = outcome.write(recipes, cells, shelf, options.folder, place)
+    shown, remarks = outcome.write(recipes, plan.cells, shelf, options.folder, place)
     console().print(shown)
-    for remark in remarks:
+    for remark in (*skipped, *remarks):
         say(remark)
     say(f"Kept in {options.out}: runs/, and for each recipe {outcome.TABLE}, {outcome.NUMBERS} and its figures.")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mnemon.cli.app import console, say
+from mnemon.whole_files import is_there
 
 if TYPE_CHECKING:
     from mnemon.cli.options import Computing
@@ -27,7 +28,14 @@ def stopped(jobs: Sequence[Job], place: Place, go_on: str, computing: Computing,
             workers, on = computing.at_once(), computing.on
             run_jobs(jobs, place, workers, display.on_event, should_stop, go_on, on, crew or ALONE)
     except (Stopped, KeyboardInterrupt) as stop:
-        saved = "everything is saved" if isinstance(stop, Stopped) else "at once, the last checkpoint is kept"
+        saved = "everything is saved" if isinstance(stop, Stopped) else f"at once, {_what_is_kept(jobs)}"
         say(f"Stopped; {saved}. Go on with: {go_on}")
         return True
     return False
+
+
+def _what_is_kept(jobs: Sequence[Job]) -> str:
+    from mnemon.training.checkpoint import FILE
+
+    there = any(is_there(job.folder / FILE) for job in jobs)
+    return "the last checkpoint is kept" if there else "before the first checkpoint"

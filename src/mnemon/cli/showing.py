@@ -1,4 +1,4 @@
-"""The commands that show what is there: runs, presets, settings, data."""
+"""The command that shows what came out of runs, and what the commands that train show at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import Options, Settings
+from mnemon.cli.options import Options
 from mnemon.cli.reporting import show_in_browser, written_report
 
 if TYPE_CHECKING:
@@ -25,75 +25,6 @@ def show(run_: Annotated[Path, Parameter(name="RUN")], /) -> None:
         Folder of a run, of several seeds, of a comparison or of a sweep.
     """
     show_folder(run_, console())
-
-
-def presets() -> None:
-    """List the presets: what each is, what it costs on one core, and the published number."""
-    from mnemon.experiments.preset import DEFAULT, all_presets
-
-    for p in all_presets():
-        published = f"; published: {p.published}" if p.published else ""
-        beside = " (default)" if p.name == DEFAULT else ""
-        _list(p.name, beside, f"{p.about} Time per seed: {p.cost}{published}")
-
-
-def show_settings(
-    preset: str | None = None,
-    /,
-    *,
-    set_: Settings = None,
-) -> None:
-    """List every setting of a preset with its value and what it means.
-
-    Parameters
-    ----------
-    preset
-        Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
-    set_
-        Change a setting, as in `mnemon run`.
-    """
-    from mnemon.config import setting_paths
-    from mnemon.experiments.preset import DEFAULT, load_preset
-    from mnemon.experiments.run_config import REGISTRIES, resolve, schema
-
-    values = resolve(load_preset(preset or DEFAULT), set_ or ()).plain()
-    for section, cls in schema(values).items():
-        if section in REGISTRIES:
-            _list(section, f"  {values[section]['name']}", f"Choose one of: {', '.join(REGISTRIES[section])}.")
-        for path, meaning in setting_paths(cls, f"{section}.").items():
-            value: object = values
-            for key in path.split("."):
-                value = value[key]  # type: ignore[index]
-            _list(path, f"  {value}", meaning)
-
-
-def _list(name: str, beside: str, about: str) -> None:
-    """Print a name with what stands beside it, and below it, indented, what it is."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console().print(Text(name, style="bold").append(beside, style="not bold"), Padding(Text(about), (0, 0, 0, 4)))
-
-
-def data(*, data: Path | None = None) -> None:
-    """Show the data sets: present or not, where, verified or not, and how to get them.
-
-    Parameters
-    ----------
-    data
-        Folder to look in first. Default: the environment variable MNEMON_DATA, then the cache.
-    """
-    from rich.table import Table
-
-    from mnemon.benchmarks.sources import status
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("data set", "state", "where", "how to get it"):
-        table.add_column(column, overflow="fold")
-    for s in status(data):
-        state = "verified" if s.verified else f"damaged: {s.problem}" if s.present else s.problem or "missing"
-        table.add_row(s.name, state, str(s.where or "-"), s.how)
-    console().print(table)
 
 
 def finish(folder: Path, options: Options) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mnemon.cli.app import console, say
+from mnemon.cli.app import console, say, say_item
 from mnemon.cli.options import HERE, Computing, Options, Settings, Whole, check_alone
 from mnemon.cli.showing import show_folder
 from mnemon.errors import UsageError
@@ -26,6 +26,8 @@ def sweep(
 ) -> int:
     """Search for good settings and architectures; trials are judged on held-out training data.
 
+    Without SPACE it starts nothing and lists the spaces that come with mnemon: what each searches and what it costs.
+
     Trials are runs, several at a time, and those that fall behind are stopped early. Ctrl-C saves; the same command
     with the same folder, or --resume, goes on. At the end there is a preset of the best settings, best.toml.
     Needs optuna: pip install 'mnemon[sweep]'.
@@ -34,7 +36,7 @@ def sweep(
     ----------
     space
         What is searched: the name of a space that comes with mnemon, or the path of a TOML file like
-        experiments/spaces/split-digits.toml. Default: split-digits.
+        experiments/spaces/split-digits.toml.
     set_
         Fix a setting of all trials: name=value, as in `mnemon run`.
     trials
@@ -42,7 +44,7 @@ def sweep(
     minutes
         Stop after so many minutes, even if there are fewer trials; those under way are saved.
     out
-        Folder of the sweep; one that holds this sweep is gone on with. Or a URL such as s3://BUCKET/NAME to which
+        Folder of the sweep; a sweep that is in it already is resumed. Or a URL such as s3://BUCKET/NAME to which
         everything is copied at the end (needs fsspec). Default: runs/sweep-SPACE-TIME.
     resume
         Folder of a sweep to go on with.
@@ -66,6 +68,9 @@ def sweep(
     for name, value in (("--trials", trials), ("--minutes", minutes)):
         if value is not None and not value > 0:
             raise UsageError(f"{name} must be above 0, not {value}.")
+    if space is None and resume is None:
+        _list_spaces(trials)
+        return 0
 
     from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.engines import open_engine
@@ -93,6 +98,21 @@ def sweep(
     _finish(folder)
     delivery.send(folder, say)
     return 0
+
+
+def _list_spaces(trials: int | None) -> None:
+    """Say of each space what it searches and what that costs."""
+    from mnemon.experiments.cost import in_words
+    from mnemon.experiments.preset import DEFAULT
+    from mnemon.experiments.sweep.space_file import all_spaces, read_space
+
+    for name in all_spaces():
+        file = read_space(name)
+        n, each = trials or file.trials, file.seconds
+        cost = f"{n} trials, about {in_words(each)} each: {in_words(n * each)} on one core"
+        less = ", less with pruning" if file.pruning else ""
+        say_item(name, f"{file.about} Preset {file.preset}; searches {', '.join(file.searched)}. {cost}{less}.")
+    say(f"Nothing was started. To start one: mnemon sweep {DEFAULT} (or the path of a TOML file of your own).")
 
 
 def _finish(folder: Path) -> None:

@@ -41,7 +41,8 @@ def run(
         Name of a preset (see `mnemon presets`) or path of a TOML file like one. Default: split-digits.
     out
         New folder for the run, or a URL such as s3://BUCKET/NAME to which everything is copied at the end (needs
-        fsspec); the URL also beside --resume. Default: runs/PRESET-TIME.
+        fsspec); the URL also beside --resume. Default: runs/NAME-TIME; the name says
+        what is run, such as split-digits+steps=500.
     resume
         Folder of a run (or of several seeds) to go on with.
     dry_run
@@ -72,7 +73,7 @@ def _dry_run(preset: str | None, resume: Path | None, options: Options) -> int:
     from mnemon.experiments.run_config import resolve
 
     config = resolve(load_preset(preset or DEFAULT), options.overrides)
-    console().print(shown(estimate(config, options.seed, options.place()), config.preset))
+    console().print(shown(estimate(config, options.seed, options.place()), config))
     return 0
 
 

@@ -23,7 +23,7 @@ from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
 from mnemon.seeding import with_random_numbers
 from mnemon.training import checkpoint
-from mnemon.whole_files import is_there
+from mnemon.whole_files import is_file, is_there
 
 FORMAT = 3
 EARLIER = (2,)
@@ -48,9 +48,8 @@ def save(model: ContinualModel, path: str | Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.write(path, state.learner.tensors(), facts)
     except OSError as error:
-        raise CheckpointError(
-            f"Could not save the model as {path}: {error.strerror or error}. An earlier file is as it was."
-        ) from error
+        kept = " The earlier file is as it was." if is_file(path) else ""
+        raise CheckpointError(f"Could not save the model as {path}: {error.strerror or error}.{kept}") from error
     return path
 
 

@@ -92,6 +92,7 @@ class ModuleLearner(Whole):
     def begin_again(self, task_id: int) -> None:
         """Get ready to go on with a task that was learned: it becomes the newest."""
         self.arrange([t for t in range(self.n_tasks) if t != task_id] + [task_id])
+        self._set_begun(self.n_begun, in_task=True)
         self._on_parts("start_learning")
         self._on_parts("derive")
 
@@ -104,6 +105,7 @@ class ModuleLearner(Whole):
 
     def give_up(self) -> None:
         """Stop learning the present task, whatever comes of it."""
+        self._set_begun(self.n_begun, in_task=False)
         for part in parts_of(self).values():
             part.optimizers = {}
             if isinstance(part, Protected):

@@ -21,6 +21,9 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.seeding import with_random_numbers
 from mnemon.training.batches import Shuffled
 
+BESIDE_THE_NAME = 45
+"""Columns of a terminal that the bar, the loss and the time take."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -244,13 +247,17 @@ def _progress(task: str, steps: int, quiet: bool) -> Iterator[Callable[[int, flo
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
+    console = Console(stderr=True)
+    # A long name is cropped before the bar, the loss and the time are.
+    room = Column(max_width=max(10, console.width - BESIDE_THE_NAME), no_wrap=True, overflow="ellipsis")
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        TextColumn("{task.description}", markup=False, table_column=room),
+        BarColumn(bar_width=20),
         TextColumn("{task.fields[loss]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=console) as bar:
         shown = bar.add_task(f"learning {task}", total=steps, loss="")
         yield lambda step, loss: bar.update(shown, completed=step, loss=f"loss {loss:.4f}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.config import differences
+from mnemon.config import as_word, differences
 from mnemon.errors import DataError, UsageError, choose
 from mnemon.experiments.preset import DEFAULT, Preset, all_presets, is_preset, load_preset
 from mnemon.experiments.run import Place, begin, new_folder
@@ -18,6 +17,7 @@ from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.experiments.study import Failures, Job, dated_folder, keep_begun, resumed_jobs
 from mnemon.learners import LEARNERS
 from mnemon.results.comparison import Comparison
+from mnemon.results.naming import short_name
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Plan:
     scenario: Scenario
     methods: dict[str, RunConfig]
     """By the label of each: the word with which the user named it."""
+    changes: tuple[str, ...] = ()
+    """The settings that are changed in all methods, as the user named them."""
 
 
 def make_plan(
@@ -44,7 +46,7 @@ def make_plan(
             raise UsageError(f"'{word}' is named twice; a variant is written METHOD:name=value.")
     finder = _Finder(benchmark or DEFAULT, choose("scenario", scenario or "cl1", _SCENARIOS))
     methods = {word: _config(word, finder, overrides) for word in words}
-    return Plan(finder.preset.name, finder.scenario, methods)
+    return Plan(finder.preset.name, finder.scenario, methods, tuple(overrides))
 
 
 def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, place: Place) -> tuple[Path, list[Job]]:
@@ -53,7 +55,8 @@ def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, place: Place)
     for label, config in plan.methods.items():
         with _said_of(label):  # what is wrong with a method shows before a folder is made
             records[label] = begin(config, seeds[0], place)
-    folder = new_folder(out or dated_folder(f"compare-{plan.benchmark}-{plan.scenario.value}"))
+    name = short_name(f"compare-{plan.benchmark}-{plan.scenario.value}", plan.changes)
+    folder = new_folder(out or dated_folder(name))
     folders = _folder_names(plan.methods)
     jobs: list[Job] = []
     for seed in seeds:  # all methods of a seed before the next seed: the table is whole as early as can be
@@ -97,7 +100,8 @@ class _Finder:
         """Return the preset of a method, and the settings that make it this method in this scenario."""
         for prefix in self.prefixes:
             if is_preset(prefix + name):
-                return load_preset(prefix + name), []
+                preset = load_preset(prefix + name)
+                return preset, self._own_tasks(preset)
         if is_preset(name) or name.endswith(".toml"):
             return load_preset(name), []
         choose("method", name, dict.fromkeys(self.names()))
@@ -108,15 +112,26 @@ class _Finder:
             changes.append(f"training.scenario={self.scenario.value}")
         return self.preset, changes
 
+    def _own_tasks(self, preset: Preset) -> list[str]:
+        """Return the settings that give a preset the tasks of this benchmark, such as its pairs of digits."""
+        own, theirs = (_measured(config)["benchmark"] for config in (self.config, resolve(preset)))
+        if own["name"] != theirs["name"]:
+            return []
+        return [as_word(f"benchmark.{name}", value) for name, value in own.items() if theirs[name] != value]
+
     def names(self) -> list[str]:
         """Return all names that can be found: short names of presets, learners, and other presets that fit."""
         fitting = [preset.name for preset in all_presets() if self._fits(preset)]
-        prefix = {name: next((p for p in self.prefixes if name.startswith(p)), "") for name in fitting}
+        prefix = {name: self._prefix(name) for name in fitting}
         short = [name.removeprefix(prefix[name]) for name in fitting if prefix[name]]
         return list(dict.fromkeys([*short, *LEARNERS, *(name for name in fitting if not prefix[name])]))
 
+    def _prefix(self, name: str) -> str:
+        """Return what may be left out of the name of a preset."""
+        return next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
+
     def _fits(self, preset: Preset) -> bool:
-        config = resolve(preset)
+        config = resolve(preset, self._own_tasks(preset) if self._prefix(preset.name) else ())
         return config.training.scenario is self.scenario and _measured(config) == _measured(self.config)
 
     def check(self, config: RunConfig) -> None:
@@ -202,8 +217,8 @@ def _folder_names(labels: Iterable[str]) -> dict[str, str]:
     """Return a name that any file system takes for each label, no two alike."""
     names: dict[str, str] = {}
     for label in labels:
-        safe = re.sub(r"[^\w.=+-]+", "-", label).strip("-.")[:80] or "method"
+        name = short_name(label, [])
         taken = {name.casefold() for name in names.values()}
-        tries = (safe, *(f"{safe}-{i}" for i in range(2, len(names) + 2)))
+        tries = (name, *(f"{name}-{i}" for i in range(2, len(names) + 2)))
         names[label] = next(name for name in tries if name.casefold() not in taken)
     return names

@@ -17,6 +17,7 @@ from mnemon.experiments.cost import in_words
 from mnemon.experiments.run import Place, build_learner, build_stream, pick_device
 from mnemon.experiments.run_config import RunConfig
 from mnemon.learners.base import AbstractLearner, Counts
+from mnemon.results.naming import described
 from mnemon.training.batches import Batches
 from mnemon.training.trainer import MatrixRows
 
@@ -145,11 +146,13 @@ def _memory(device: torch.device) -> int | None:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def shown(found: Estimate, name: str) -> Table:
+def shown(found: Estimate, config: RunConfig) -> Table:
     """Return an estimate as a table."""
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, title=f"{name}, not run", title_justify="left")
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), show_header=False, title=f"{config.name}, not run", title_justify="left"
+    )
     c, steps = found.counts, sorted(set(found.steps))
     span = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
     rows = [
@@ -161,6 +164,8 @@ def shown(found: Estimate, name: str) -> Table:
         ("a step", ", ".join(f"{1000 * s:.1f} ms in task {task_id + 1}" for task_id, s in found.step.items())),
         ("estimated time", f"{in_words(found.training)} of training, {in_words(found.test)} of tests, {found.clock}"),
     ]
+    if config.changes:
+        rows.insert(0, ("settings", described(config.preset, config.changes)))
     if found.memory is not None:
         rows.append(("memory so far", f"{found.memory / 2**20:,.0f} MB at most, on {found.device}"))
     for row in rows:

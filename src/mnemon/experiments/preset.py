@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mnemon.errors import UsageError, choose
+from mnemon.experiments import cost
 from mnemon.notation import NotationError, read_toml
 from mnemon.whole_files import is_there, read_text
 
@@ -35,10 +37,27 @@ class Preset:
         tables = (layer.get(section, {}) for layer in reversed(self.layers))
         return next((table[name] for table in tables if name in table), None)
 
+    def seconds(self, changes: Mapping[str, Any], stated: str = "") -> float:
+        """Return about how long a seed takes on one core with some settings changed: it grows with steps and tasks.
+
+        `stated`: what it takes without the changes of both, where that is not the preset's cost.
+        """
+        found = cost.seconds(stated or self.cost)
+        for section, name in (("training", "steps"), ("benchmark", "n_tasks")):
+            before = self.given(section, name)
+            after = [value for path, value in changes.items() if path in (name, f"{section}.{name}")]
+            found *= float(after[-1]) / float(before) if before and after else 1.0
+        return found
+
 
 def load_preset(name: str) -> Preset:
     """Return a preset by its name, or from a TOML file by its path."""
     return _read(_find(name, Path()))
+
+
+def is_preset(name: str) -> bool:
+    """Tell whether there is a preset of this name."""
+    return name in _files()
 
 
 def all_presets() -> list[Preset]:
@@ -49,11 +68,6 @@ def all_presets() -> list[Preset]:
 @functools.cache  # they come with the package and stay what they are
 def _files() -> dict[str, Path]:
     return {name: FOLDER / f"{name}.toml" for name in sorted(path.stem for path in FOLDER.glob("*.toml"))}
-
-
-def is_preset(name: str) -> bool:
-    """Tell whether a preset of this name comes with mnemon."""
-    return name in _files()
 
 
 def _find(name: str, beside: Path) -> Path:

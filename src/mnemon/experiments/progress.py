@@ -2,44 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum
 from types import TracebackType
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
+from mnemon.experiments.bars import Row, laid_out
+from mnemon.experiments.pace import Pace, as_clock
 from mnemon.experiments.study import Event, Job
 
 MOST_BARS = 12
-"""Runs that are shown all at once; of more, those that are under way or have failed."""
+"""Runs that are all shown if the terminal is high enough; of more, those that are under way or have failed."""
+BESIDE = 3
+"""Lines of a terminal that are left to other things."""
+
+
+class State(Enum):
+    """What is going on with a run."""
+
+    UNDER_WAY = "under way"
+    FAILED = "failed"
+    WAITING = "waiting"
+    DONE = "done"
+
+
+class _Run:
+    """How far a run is."""
+
+    def __init__(self, job: Job, clock: Callable[[], float]):
+        self.title, self.steps = job.title, job.config.training.steps
+        self.state, self.pace = State.WAITING, Pace(clock)
+        self.task, self.loss = "", ""
+        self.done, self.total = 0, 1
+
+    def see(self, event: Event) -> None:
+        """Take note of an event."""
+        if event.failure:
+            self.end(State.FAILED)
+            return
+        steps = event.steps or (self.steps,) * event.n_tasks
+        self.state, self.task = State.UNDER_WAY, f"{event.task_id + 1}/{event.n_tasks}"
+        self.done = sum(steps[: event.task_id]) + (event.step if event.row is None else steps[event.task_id])
+        self.total = sum(steps)
+        self.pace.see(self.done, self.total)
+        if event.terms:
+            self.loss = f"loss {event.terms.get('task_loss', sum(event.terms.values())):.3g}"
+        if event.row is not None and event.task_id + 1 == event.n_tasks:
+            self.end(State.DONE)
+
+    def end(self, state: State) -> None:
+        self.state = state
+        self.pace.stop()
+
+    @property
+    def row(self) -> Row:
+        """What its line says."""
+        under_way = self.state is State.UNDER_WAY
+        left = as_clock(self.pace.left)
+        cells = (
+            self.task,
+            self.loss if under_way else self.state.value,
+            as_clock(self.pace.passed),
+            f"{left} left" if left else "",
+        )
+        return Row(self.title, self.done, self.total, cells)
 
 
 class Display:
-    """A bar per run; without a terminal, a line per learned task."""
+    """A line for each task that was learned; in a terminal, below them, a bar for each run."""
 
-    def __init__(self, jobs: Sequence[Job], console: Console, quiet: bool):
+    def __init__(
+        self, jobs: Sequence[Job], console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic
+    ):
         self.console, self.quiet = console, quiet
-        self.jobs = {job.number: job for job in jobs}
-        self.few = len(jobs) <= MOST_BARS
-        self.live = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("task {task.fields[number]}, step {task.fields[step]}"),
-            TextColumn("{task.fields[terms]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=quiet or not console.is_terminal,
-        )
-        self.bars: dict[int, TaskID] = {}
-        for job in jobs:
-            self.bars[job.number] = self.live.add_task(
-                job.title, total=None, number="-", step="-", terms="waiting", visible=self.few
-            )
+        self.runs = {job.number: _Run(job, clock) for job in jobs}
+        self.live = Live(console=console, get_renderable=self._lines)
 
     def __enter__(self) -> Display:
-        self.live.start()
+        if not self.quiet and self.console.is_terminal and self.runs:
+            self.live.start(refresh=True)
         return self
 
     def __exit__(
@@ -51,31 +96,37 @@ class Display:
         """Show an event."""
         if self.quiet:
             return
-        job = self.jobs[event.run]
+        run = self.runs[event.run]
+        run.see(event)
         if event.failure:
-            self.console.print(f"{job.title}  failed: {event.failure}", highlight=False, soft_wrap=True)
-            self.live.update(self.bars[event.run], terms="failed", visible=True)
-            return
-        each = event.steps or (job.config.training.steps,) * event.n_tasks
-        steps = each[event.task_id]
-        if event.row is not None and not self.console.is_terminal:
-            own = event.row[event.task_id]
-            seen = [value for value in event.row[: event.task_id + 1] if value == value]
-            mean = sum(seen) / len(seen)
-            self.console.print(
-                f"{job.title}  task {event.task_id + 1}/{event.n_tasks} learned: {own:.4g} on it, "
-                f"{mean:.4g} on average so far",
-                highlight=False,
-                soft_wrap=True,
-            )
-        done = sum(each[: event.task_id]) + (event.step if event.row is None else steps)
-        shown = "  ".join(f"{name} {value:.3g}" for name, value in event.terms.items()) or "tested"
-        self.live.update(
-            self.bars[event.run],
-            completed=done,
-            total=sum(each),
-            visible=self.few or event.row is None or event.task_id + 1 < event.n_tasks,
-            number=f"{event.task_id + 1}/{event.n_tasks}",
-            step=f"{event.step or steps}/{steps}",
-            terms=shown,
-        )
+            self._say(f"{run.title}  failed: {event.failure}")
+        elif event.row is not None:
+            self._say(f"{run.title}  task {run.task} learned: {_measured(event)}")
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+    def _lines(self) -> RenderableType:
+        """Return the bars of all runs; of too many, those of some, and how many there are of each kind."""
+        runs = list(self.runs.values())
+        room = max(1, min(MOST_BARS, self.console.height - BESIDE))
+        if len(runs) <= room:
+            return laid_out([run.row for run in runs], self.console.width)
+        shown = [run for state in (State.UNDER_WAY, State.FAILED) for run in runs if run.state is state][:room]
+        counts = {state: sum(run.state is state for run in runs) for state in State}
+        said = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)
+        line = Text(f"{len(runs)} runs: {said}")
+        return Group(laid_out([run.row for run in shown], self.console.width), line) if shown else line
+
+
+def _measured(event: Event) -> str:
+    """Say what a task that was just learned scores, and the average over the tasks so far if all were tested."""
+    assert event.row is not None
+    seen = [value for value in event.row[: event.task_id + 1] if value == value]
+    own, average = _number(event.row[event.task_id], event), _number(sum(seen) / len(seen), event)
+    what = "accuracy" if event.metric == "accuracy" else "MSE"
+    return f"{what} {own}" + (f", average {average}" if len(seen) == event.task_id + 1 else "")
+
+
+def _number(value: float, event: Event) -> str:
+    return f"{value:.1f} %" if event.metric == "accuracy" else f"{value:.4g}"

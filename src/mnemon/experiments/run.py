@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import platform
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-import mnemon
 from mnemon.benchmarks.task import TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments import events, predicting, sampling
+from mnemon.experiments.made_with import made_with
 from mnemon.experiments.run_config import RunConfig, from_record
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner
@@ -107,7 +105,7 @@ def new_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(f"Could not make the folder {folder}: {error}.") from error
+        raise UsageError(f"Could not make the folder {folder}: {error.strerror or error}.") from error
     return folder
 
 
@@ -195,32 +193,32 @@ def _prepare(
     stream = build_stream(config, seed, place).to(device)
     learner = build_learner(config, stream, seed).to(device)
     earlier = RunRecord.read(folder) if is_there(folder / RECORD) else None
-    if earlier:
-        _check_tasks(earlier, stream, folder)
     if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
         raise CheckpointError(
             f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
             "or start a new run in another folder."
         )
+    if earlier:
+        _check_fit(earlier, stream, folder)
     samples.check(folder)
     record = earlier or _new_record(config, seed, stream, learner, str(device))
     if not (folder / checkpoint.FILE).exists():
-        record.versions = _versions(str(device))  # the empty record may be of another machine
+        # The empty record may be of another machine, and of another seed, which draws other tasks.
+        record.versions, record.task_names = made_with(str(device)), names(stream.tasks)
     recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
     trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
     trainer.resume()
     return record, recorder, trainer
 
 
-def _check_tasks(record: RunRecord, stream: TaskStream, folder: Path) -> None:
-    """Refuse a record of other tasks than its settings make: what is learned now would not fit into it."""
-    own = {"task_names": names(stream.tasks), "metric": stream.metric}
-    for name, value in own.items():
-        if getattr(record, name) != value:
-            raise CheckpointError(
-                f"The record in {folder} does not fit its settings: {RECORD} says {name} = {getattr(record, name)}, "
-                f"and its settings make {value}."
-            )
+def _check_fit(record: RunRecord, stream: TaskStream, folder: Path) -> None:
+    """Refuse a record that cannot be of the run that its settings make."""
+    said, made = (len(record.task_names), record.metric), (len(stream), stream.metric)
+    if said != made:
+        raise CheckpointError(
+            f"The record in {folder} does not fit its settings: it is of {said[0]} tasks and {said[1]}, "
+            f"they make {made[0]} tasks and {made[1]}. Start a new run in another folder."
+        )
 
 
 def _check_moments(moments: Sequence[tuple[int, int]], folder: Path) -> None:
@@ -238,7 +236,7 @@ def load_run(folder: Path, place: Place) -> tuple[RunConfig, TaskStream, Abstrac
     record = RunRecord.read(folder)
     config, device = from_record(record), pick_device(place.device)
     stream = build_stream(config, record.seed, place).to(device)
-    _check_tasks(record, stream, folder)
+    _check_fit(record, stream, folder)
     learner = build_learner(config, stream, record.seed).to(device)
     Trainer(learner, stream, config.training, record.seed, folder, record.config).resume()
     return config, stream, learner
@@ -272,26 +270,16 @@ def _new_record(config: RunConfig, seed: int, stream: TaskStream, learner: Abstr
     counts = learner.counts()
     return RunRecord(
         preset=config.preset,
+        changes=list(config.changes),
         config=config.plain(),
         seed=seed,
         metric=stream.metric,
         task_names=names(stream.tasks),
         counts={**asdict(counts), "compression": counts.compression, "sees_past": learner.sees_past},
-        versions=_versions(device),
+        versions=made_with(device),
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         published=config.published,
     )
-
-
-def _versions(device: str) -> dict[str, str]:
-    return {
-        "mnemon": mnemon.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-        "device": device,
-    }
 
 
 @contextmanager

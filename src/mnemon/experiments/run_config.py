@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from mnemon import config as settings
 from mnemon.benchmarks.registry import BENCHMARKS
@@ -14,6 +14,7 @@ from mnemon.experiments.preset import Preset
 from mnemon.learners import LEARNERS
 from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
+from mnemon.results.naming import folder_name_of, name_of
 from mnemon.results.record import RunRecord
 from mnemon.training.trainer import TrainingConfig
 
@@ -31,6 +32,8 @@ class RunConfig:
     """Everything that decides what a run does, except its seed."""
 
     preset: str
+    changes: tuple[str, ...]
+    """In what it differs from the preset: `section.name=value` words, as `resolve` takes them."""
     published: str
     benchmark_name: str
     method_name: str
@@ -39,6 +42,16 @@ class RunConfig:
     target: TargetConfig
     optimizer: OptimizerConfig
     training: TrainingConfig
+
+    @property
+    def name(self) -> str:
+        """What a run with these settings is called."""
+        return name_of(self.preset, self.changes, self.plain())
+
+    @property
+    def folder_name(self) -> str:
+        """The name with the settings that differ from the preset, as a folder has it."""
+        return folder_name_of(self.preset, self.changes, self.plain())
 
     def plain(self) -> dict[str, Any]:
         """Return all settings as tables, as a preset has them."""
@@ -67,30 +80,81 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
     for section in values:
         choose("section", section, dict.fromkeys(SECTIONS))
     words = [settings.parse_override(word) for word in overrides]
+    start = values
     for name, value in words:
         if (section := name.removesuffix(".name")) in REGISTRIES:
-            values = _merged(values, {section: {"name": str(value)}})
-    classes = schema(values)
-    paths, of = setting_paths(values)
+            start = _merged(start, {section: {"name": str(value)}})
+    built = _build(start, [(name, value) for name, value in words if name.removesuffix(".name") not in REGISTRIES])
+    names: dict[str, Any] = {f"{section}_name": start[section]["name"] for section in REGISTRIES}
+    config = RunConfig(preset.name, (), preset.published, **names, **built)
+    check_limits(config.plain())
+    changes = tuple(_changes(values, start, config)) if words else ()
+    # A published number belongs to the preset as it stands.
+    return replace(config, changes=changes, published="" if changes else preset.published)
+
+
+def _build(values: dict[str, Any], words: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the dataclass of each section for tables in which some settings are changed."""
+    tables = settings.merged({}, values)
+    classes, (paths, of) = schema(tables), setting_paths(tables)
     for name, value in words:
-        if name.removesuffix(".name") not in REGISTRIES:
-            settings.apply_override(values, name, value, paths, of)
+        settings.apply_override(tables, name, value, paths, of)
     built = {}
     for section, cls in classes.items():
-        table = {k: v for k, v in _table(values, section).items() if section in FIXED or k != "name"}
+        table = {k: v for k, v in _table(tables, section).items() if section in FIXED or k != "name"}
         built[section] = settings.build(cls, table, section)
-    chosen = {f"{section}_name": values[section]["name"] for section in REGISTRIES}
-    # A published number belongs to the preset as it stands.
-    published = preset.published if not overrides else ""
-    config = RunConfig(preset.name, published, **chosen, **built)
-    check_limits(config.plain())
-    return config
+    return built
+
+
+def _changes(preset: dict[str, Any], start: dict[str, Any], config: RunConfig) -> Iterator[str]:
+    """Name what differs between a config and the tables of its preset.
+
+    `start` are these tables after another benchmark or method was chosen: what that alone brings about is not named.
+    """
+    for section in REGISTRIES:
+        if (name := start[section]["name"]) != _table(preset, section).get("name"):
+            yield settings.as_word(section, name)
+    for section, cls in schema(start).items():
+        before = dict(settings.flat(settings.with_defaults(cls, _table(start, section)), f"{section}."))
+        for path, value in settings.flat(settings.plain(getattr(config, section)), f"{section}."):
+            if path not in before or before[path] != value:
+                yield settings.as_word(path, value)
 
 
 def setting_paths(values: dict[str, Any]) -> tuple[list[str], str]:
     """Return the dotted paths of all settings for tables with these names, and of what they are the settings."""
     paths = [path for section, cls in schema(values).items() for path in settings.setting_paths(cls, f"{section}.")]
     return paths, " of " + " and ".join(str(values[section]["name"]) for section in REGISTRIES)
+
+
+class Explained(NamedTuple):
+    """A setting, as a user is told of it."""
+
+    path: str
+    value: object
+    meaning: str
+
+
+def explained(config: RunConfig) -> list[Explained]:
+    """Return every setting of a run, and before those of a section with a choice what can be chosen."""
+    values, found = config.plain(), []
+    by_path = dict(settings.flat({section: values[section] for section in SECTIONS}))
+    for section, cls in schema(values).items():
+        if section in REGISTRIES:
+            choices = f"Choose one of: {', '.join(REGISTRIES[section])}."
+            found.append(Explained(section, by_path[f"{section}.name"], choices))
+        for path, meaning in settings.setting_paths(cls, f"{section}.").items():
+            found.append(Explained(path, by_path[path], meaning))
+    return found
+
+
+def is_setting(name: str) -> bool:
+    """Tell whether a name, or the end of one, stands for a setting of any method, benchmark, network or training."""
+    tables = [(section, cls) for section, registry in REGISTRIES.items() for cls in registry.values()]
+    paths = (
+        path for section, cls in (*tables, *FIXED.items()) for path in settings.setting_paths(cls, f"{section}.")
+    )
+    return name.removesuffix(".name") in REGISTRIES or any(f".{path}".endswith(f".{name}") for path in paths)
 
 
 def _table(values: dict[str, Any], section: str) -> dict[str, Any]:
@@ -116,7 +180,8 @@ def from_record(record: RunRecord, overrides: Sequence[str] = ()) -> RunConfig:
     """Return the config with which a run was begun, with some settings changed."""
     values = {k: v for k, v in record.config.items() if k in SECTIONS}
     published = str(record.config.get("published", ""))
-    return resolve(Preset(record.preset, "", "", published, (values,)), overrides)
+    config = resolve(Preset(record.preset, "", "", published, (values,)), overrides)
+    return replace(config, changes=(*record.changes, *config.changes))
 
 
 def resume_config(record: RunRecord, preset: Preset | None, overrides: Sequence[str]) -> RunConfig:

@@ -41,7 +41,7 @@ def new_jobs(config: RunConfig, seeds: Sequence[int], out: Path | None, place: P
     """Make the folder of a run, or of several seeds with a folder for each; return it and the jobs."""
     # What can be wrong with settings, data and network shows before a folder is made.
     record = begin(config, seeds[0], place)
-    folder = new_folder(out or dated_folder(config.preset))
+    folder = new_folder(out or dated_folder(config.folder_name))
     if len(seeds) == 1:
         jobs = [Job(0, config, seeds[0], folder)]
     else:

@@ -25,7 +25,7 @@ class HypernetConfig:
     hidden: tuple[int, ...] = (10, 10)
     """Widths of the feature layers; empty makes the hypernetwork linear."""
     activation: str = "elu"
-    """Activation after each feature layer: relu, elu, sigmoid or tanh."""
+    """Activation after each feature layer: relu, elu, leaky-relu, sigmoid, tanh or linear, which is none."""
     embedding_size: int = 96
     """Length of a task embedding: all that is stored for a task."""
     chunk: int = 42000

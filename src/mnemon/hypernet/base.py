@@ -20,6 +20,11 @@ from torch import Tensor, nn
 
 from mnemon.errors import UsageError
 
+Layer = tuple[Tensor, Tensor]
+"""Weight and bias."""
+MANY = 1024
+"""Rows from which on it is worth to round up the widths of the features."""
+
 
 class AbstractHypernet(nn.Module, ABC):
     """Maps task embeddings to the `size` weights of a target network."""
@@ -44,8 +49,8 @@ class AbstractHypernet(nn.Module, ABC):
         self.size, self.embedding_size, self.n_rows, self.chunk = size, embedding_size, n_rows, chunk
         self.edges = list(edges) if edges else [*range(0, size, chunk), size]
         """Where in the flat weights the rows begin, and at last where they end."""
-        self._is_full = self.edges[:-1] == list(range(0, size, chunk))
-        self.register_buffer("_used", None if self._is_full else self.places(), persistent=False)
+        self.rows_are_full = self.edges[:-1] == list(range(0, size, chunk))
+        self.register_buffer("_used", None if self.rows_are_full else self.places(), persistent=False)
         widths = [row_width, *hidden]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.activation = activation()
@@ -74,9 +79,43 @@ class AbstractHypernet(nn.Module, ABC):
         row = torch.arange(self.n_rows, device=embedding.device)
         return self.features(embedding.expand(self.n_rows, -1), row)
 
+    def grid_features(self, embeddings: Tensor) -> Tensor:
+        """Return the features of all rows of some tasks, [n_rows * tasks, width]: row by row, the tasks in each.
+
+        Of many rows, the width is rounded up, with room for one more feature: products of matrices lose a quarter of
+        their speed where rows do not begin at a multiple of 32 bytes. What is more than `width` is of no meaning.
+        """
+        if not self.layers:
+            return self.grid_rows(embeddings)
+        layers: list[Layer] = [(layer.weight, layer.bias) for layer in self.layers]  # type: ignore[misc]
+        if len(embeddings) * self.n_rows >= MANY:
+            layers = _rounded_up(layers)
+        h = self.activation(self.grid_start(embeddings, *layers[0]))
+        for weight, bias in layers[1:]:
+            h = self.activation(nn.functional.linear(h, weight, bias))
+        return h
+
+    def grid_rows(self, embeddings: Tensor) -> Tensor:
+        """Return the input rows of all rows of some tasks, [n_rows * tasks, row_width]."""
+        row = torch.arange(self.n_rows, device=embeddings.device).repeat_interleave(len(embeddings))
+        return self.rows(embeddings.repeat(self.n_rows, 1), row)
+
+    def grid_start(self, embeddings: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Return the first layer, before its activation, of all rows of some tasks."""
+        return nn.functional.linear(self.grid_rows(embeddings), weight, bias)
+
     def forward(self, embedding: Tensor) -> Tensor:
         """Return the flat weights [size] for one embedding [e]."""
         return self.padded(embedding)[: self.size]
+
+    def around(self, start: Tensor, factor: Tensor, embedding: Tensor) -> Tensor:
+        """Return `start` plus a factor times the flat weights of full rows, in one product: [n_rows * chunk]."""
+        features = with_one(self.task_features(embedding)) * factor
+        return torch.addmm(start.view(self.n_rows, self.chunk), features, self.readout).flatten()
+
+    def excerpt(self, embedding: Tensor, row: Tensor) -> Tensor:
+        """Return what some rows of a task give, joined, [rows * chunk]."""
+        return self.read(self.features(embedding.expand(len(row), -1), row)).flatten()
 
     def padded(self, embedding: Tensor) -> Tensor:
         """Return the flat weights; if all rows are full, with the unused tail of the last one, [n_rows * chunk].
@@ -100,6 +139,18 @@ def check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise UsageError(f"hypernet.{name} must be at least 1, not {size}.")
+
+
+def _rounded_up(layers: Sequence[Layer]) -> list[Layer]:
+    """Return layers with outputs of 0 added, before the activation, so that their number is a multiple of 8."""
+    rounded: list[Layer] = []
+    for i, (weight, bias) in enumerate(layers):
+        n_out = len(bias) + (i == len(layers) - 1)  # room for the constant feature 1
+        more = -n_out % 8 + n_out - len(bias)
+        more_in = 0 if not rounded else len(rounded[-1][1]) - weight.shape[1]
+        pad = nn.functional.pad
+        rounded.append((pad(weight, (0, more_in, 0, more)), pad(bias, (0, more))))
+    return rounded
 
 
 def with_one(features: Tensor) -> Tensor:

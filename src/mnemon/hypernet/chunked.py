@@ -35,3 +35,10 @@ class ChunkedHypernet(AbstractHypernet):
     def rows(self, embeddings: Tensor, row: Tensor) -> Tensor:
         """Join each task embedding with the embedding of its chunk."""
         return torch.cat([embeddings, self.chunk_embeddings[row]], dim=1)
+
+    def grid_start(self, embeddings: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Return the part of the task and the part of the chunk, added: each is computed once."""
+        of_task, of_chunk = weight.split((self.embedding_size, self.chunk_embeddings.shape[1]), dim=1)
+        by_task = nn.functional.linear(embeddings, of_task)
+        by_chunk = nn.functional.linear(self.chunk_embeddings, of_chunk, bias)
+        return (by_chunk[:, None] + by_task).flatten(0, 1)

@@ -22,6 +22,9 @@ class Statistics(str, Enum):
 
     PER_TASK = "per-task"
     """Means and variances measured while the task was learned, and kept for each task: the paper's choice."""
+    SHARED = "shared"
+    """One set for all tasks, which goes on from task to task: earlier tasks answer with those of the newest, as where
+    the paper only fine-tunes."""
     BATCH = "batch"
     """Those of the batch that is asked: nothing is kept, and an answer depends on the other inputs."""
     GENERATED = "generated"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from mnemon.errors import UsageError, listed, suggest
 from mnemon.hypernet.statistics import GeneratedStatistics, Statistics, forget_statistics, norms_of
@@ -67,6 +67,7 @@ class Target(nn.Module):
             for layer in norms.values():
                 forget_statistics(layer)
         self.size = self.n_weights + self.statistics.size
+        self._homes = _homes(module)
         self._sizes = [*(slot.stop - slot.start for slot in self.slots), self.statistics.size]
 
     def train(self, mode: bool = True) -> Target:
@@ -76,11 +77,14 @@ class Target(nn.Module):
             part.training = False
         return self
 
-    def cut(self, weights: Tensor) -> dict[str, Tensor]:
-        """Cut a flat vector into the module's tensors; what lies beyond `size` is ignored."""
+    def cut(self, weights: Tensor, slots: Sequence[Slot] | None = None) -> dict[str, Tensor]:
+        """Cut a flat vector into the module's tensors, which lie there as usual or as `slots` say."""
         split = _Cut.apply if self.size > LARGE else torch.split
-        parts = split(weights, [*self._sizes, len(weights) - self.size])
-        tensors = {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=False)}
+        if slots is None:
+            slots, parts = self.slots, split(weights, [*self._sizes, len(weights) - self.size])
+        else:
+            parts = split(weights, _with_gaps(slots, len(weights)))[1::2]
+        tensors = {slot.name: part.view(slot.shape) for slot, part in zip(slots, parts, strict=False)}
         # Weights are generated in full precision, whatever the module computes in.
         return tensors | {slot.name: tensors[slot.name].to(slot.dtype) for slot in self._halves}
 
@@ -90,18 +94,38 @@ class Target(nn.Module):
         *inputs: Tensor,
         buffers: Mapping[str, Tensor] | None = None,
         outputs: tuple[int, int] | None = None,
+        slots: Sequence[Slot] | None = None,
     ) -> Tensor:
         """Run the module with these weights; in training mode the given buffers are updated in place.
 
         With `outputs` = (first, last + 1) only these outputs are computed: the rows of the last layer are cut first.
+        With `slots` the weights are an excerpt, in which the tensors lie so.
         """
-        tensors = self.cut(weights)
+        tensors = self.cut(weights, slots)
         if self.statistics.size and not self.module.training:
             tensors |= self.statistics.read(weights[self.n_weights : self.size])
             buffers = {name: buffer for name, buffer in (buffers or {}).items() if name not in tensors}
         if outputs is not None:
             tensors |= {slot.name: tensors[slot.name][slice(*outputs)] for slot in self.head_slots()}
-        return functional_call(self.module, {**tensors, **(buffers or {})}, inputs)
+        with self._swapped({**tensors, **(buffers or {})}):
+            return self.module(*inputs)
+
+    @contextmanager
+    def _swapped(self, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+        """Put tensors in the places of the module's own for a while.
+
+        `torch.func.functional_call` does this too, but looks for the places anew in every call.
+        """
+        # The dictionaries are looked up now: a module that was mended after an interrupt has new ones.
+        places = [(getattr(p, kind), key, new) for name, new in tensors.items() for p, kind, key in self._homes[name]]
+        before = [holder[key] for holder, key, _ in places]
+        try:
+            for holder, key, new in places:
+                holder[key] = new
+            yield
+        finally:
+            for (holder, key, _), old in zip(places, before, strict=True):
+                holder[key] = old
 
     def fresh_buffers(self) -> Buffers:
         """Return a copy of the buffers as the module came with them: the start of every task."""
@@ -146,6 +170,32 @@ class Target(nn.Module):
             return False
         wanted = whole[..., slice(*some)]
         return part.shape == wanted.shape and torch.allclose(part, wanted, rtol=1e-3, atol=1e-5)
+
+
+Home = tuple[nn.Module, str, str]
+"""A module, the name of its dictionary of parameters or buffers, and the key in it."""
+
+
+def _homes(module: nn.Module) -> dict[str, list[Home]]:
+    """Return for each parameter and buffer the places that hold it: several, if it is tied."""
+    found: dict[int, dict[tuple[int, str, str], Home]] = {}
+    names: dict[str, int] = {}
+    for path, part in module.named_modules(remove_duplicate=False):
+        for kind in ("_parameters", "_buffers"):
+            for key, value in getattr(part, kind).items():
+                if value is not None:
+                    names[f"{path}.{key}" if path else key] = id(value)
+                    found.setdefault(id(value), {})[id(part), kind, key] = (part, kind, key)
+    return {name: list(found[which].values()) for name, which in names.items()}
+
+
+def _with_gaps(slots: Sequence[Slot], total: int) -> list[int]:
+    """Return the sizes of a gap, a slot, a gap, a slot and so on, and of what is left."""
+    sizes, at = list[int](), 0
+    for slot in slots:
+        sizes += [slot.start - at, slot.stop - slot.start]
+        at = slot.stop
+    return [*sizes, total - at]
 
 
 def _matching(module: nn.Module, patterns: Sequence[str]) -> set[str]:

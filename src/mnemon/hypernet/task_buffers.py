@@ -1,4 +1,4 @@
-"""One set of a network's buffers (such as batch-norm statistics) for every task."""
+"""A set of a network's buffers (such as batch-norm statistics) for every task, or one for all tasks."""
 
 from __future__ import annotations
 
@@ -11,36 +11,53 @@ from mnemon.hypernet.target import Buffers
 
 
 class TaskBuffers(nn.Module):
-    """Grows by a fresh set with every task; registered, so that the sets move and are saved with the learner."""
+    """Grows by a fresh set with every task; registered, so that the sets move and are saved with the learner.
 
-    def __init__(self, module: nn.Module, only: Callable[[str], bool] = lambda name: True):
+    With `shared` there is a single set, which the first task starts and the others go on with.
+    """
+
+    def __init__(self, module: nn.Module, only: Callable[[str], bool] = lambda name: True, shared: bool = False):
         super().__init__()
+        self.shared = shared
         self._fresh: Buffers = {name: buffer.clone() for name, buffer in module.named_buffers() if only(name)}
-        self._n_tasks = 0
+        self._n_sets = 0
 
     @property
     def numel_per_task(self) -> int:
+        return 0 if self.shared else self._numel
+
+    @property
+    def numel_shared(self) -> int:
+        return self._numel if self.shared else 0
+
+    @property
+    def _numel(self) -> int:
         return sum(buffer.numel() for buffer in self._fresh.values())
 
     @property
     def nbytes_per_task(self) -> int:
-        return sum(buffer.nbytes for buffer in self._fresh.values())
+        return 0 if self.shared else sum(buffer.nbytes for buffer in self._fresh.values())
 
     def add(self, device: torch.device) -> None:
-        """Add a fresh set for a new task."""
-        self._set([*map(self.__getitem__, range(self._n_tasks)), _on(device, self._fresh)])
+        """Add a fresh set for a new task, unless it shares the one that is there."""
+        if not (self.shared and self._n_sets):
+            self._set([*map(self._get, range(self._n_sets)), _on(device, self._fresh)])
 
     def arrange(self, order: Sequence[int]) -> None:
-        """Keep the sets of these tasks, in this order, and drop the others."""
-        self._set([self[task_id] for task_id in order])
+        """Keep the sets of these tasks, in this order, and drop the others; a shared one stays."""
+        if not self.shared:
+            self._set([self[task_id] for task_id in order])
 
     def _set(self, sets: Sequence[Buffers]) -> None:
         """Have these sets, and no others; all at once, so that an interrupt cannot leave half of one."""
         self._buffers = {_key(i, name): buffer for i, found in enumerate(sets) for name, buffer in found.items()}
-        self._n_tasks = len(sets)
+        self._n_sets = len(sets)
 
     def __getitem__(self, task_id: int) -> Buffers:
-        return {name: getattr(self, _key(task_id, name)) for name in self._fresh}
+        return self._get(0 if self.shared else task_id)
+
+    def _get(self, place: int) -> Buffers:
+        return {name: getattr(self, _key(place, name)) for name in self._fresh}
 
 
 def _on(device: torch.device, buffers: Buffers) -> Buffers:

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mnemon.inference.answer import in_pieces
 from mnemon.inference.base import AbstractInference, Ask
-from mnemon.models.init import xavier
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay.source import AbstractReplay
 
@@ -22,7 +22,7 @@ class TaskClassifier(AbstractInference):
     def __init__(self, problem: Problem, replay: AbstractReplay):
         super().__init__()
         self.problem, self.replay = problem, replay
-        self.network = xavier(problem.network(problem.n_tasks))
+        self.network = problem.started(problem.network(problem.n_tasks))
 
     def train_step(self, batch: Batch) -> Terms:
         terms = self.replay.train_step(batch)
@@ -45,7 +45,7 @@ class TaskClassifier(AbstractInference):
     @torch.no_grad()
     def scores(self, inputs: Tensor, ask: Ask) -> Tensor:
         self.network.eval()
-        return self._seen(self.network(inputs)).log_softmax(1)
+        return self._seen(in_pieces(self.network, inputs)).log_softmax(1)
 
     def _seen(self, outputs: Tensor) -> Tensor:
         return outputs[:, : self.n_begun]

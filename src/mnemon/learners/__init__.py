@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mnemon.learners.base import AbstractLearner
 from mnemon.learners.bounds import FinetunedTarget, FromScratch, Joint
+from mnemon.learners.from_scratch_hypernet import FromScratchHypernet
 from mnemon.learners.hat import HAT
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.learners.hypernet_lik import HypernetLIK
@@ -24,5 +25,6 @@ LEARNERS: dict[str, type[AbstractLearner]] = {
     "xdg": XdG,
     "finetuned-target": FinetunedTarget,
     "from-scratch": FromScratch,
+    "from-scratch-hypernet": FromScratchHypernet,
     "joint": Joint,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -99,6 +100,10 @@ class AbstractLearner(Whole, ABC):
     @abstractmethod
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
         """Return the outputs of a task's own head."""
+
+    def predictor(self, task_id: int) -> Callable[[Tensor], Tensor]:
+        """Return `predict` for one task, to be asked many times before anything is learned."""
+        return lambda inputs: self.predict(inputs, task_id)
 
     @abstractmethod
     def answer(self, inputs: Tensor) -> Answer:

@@ -67,7 +67,7 @@ class AbstractConsolidation(AbstractOneNetworkLearner):
         return parameters_to_vector(p.detach() for p in self.network.parameters())
 
     def start_learning(self) -> None:
-        self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
+        super().start_learning()
         self.anchor.copy_(self.weights())
 
     def finish_learning(self, examples: Examples) -> None:
@@ -75,7 +75,7 @@ class AbstractConsolidation(AbstractOneNetworkLearner):
 
     def transient(self, name: str) -> bool:
         # Between two tasks the anchor is the network itself, and only the importances are kept beside it.
-        return name in ("anchor", "path") and not self.optimizers
+        return name in ("anchor", "path") and not self.in_task
 
     def mechanisms(self) -> dict[str, str]:
         return {"penalty": "the penalty on changes of important weights"} if self.stiffness else {}

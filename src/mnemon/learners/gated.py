@@ -11,6 +11,7 @@ from torch import Tensor
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.errors import UsageError
 from mnemon.hypernet.task_buffers import TaskBuffers
+from mnemon.inference.answer import in_pieces
 from mnemon.learners.base import Answer, Counts
 from mnemon.learners.one_network import AbstractOneNetworkLearner
 from mnemon.models.gates import GatedChain
@@ -45,16 +46,15 @@ class AbstractGatedLearner(AbstractOneNetworkLearner):
 
     @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
-        return self.problem.own_outputs(self.run(inputs, task_id, self.gates(task_id), training=False), task_id)
+        gates = self.gates(task_id)
+        outputs = in_pieces(lambda piece: self.run(piece, task_id, gates, training=False), inputs)
+        return self.problem.own_outputs(outputs, task_id)
 
     def answer(self, inputs: Tensor) -> Answer:
         raise UsageError(f"{self.called} has to be told the task: ask with predict.")
 
     def add_task(self) -> None:
         self.buffers_of.add(self.device)
-
-    def start_learning(self) -> None:
-        self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
 
     def transient(self, name: str) -> bool:
         # Every task has its own set of the network's buffers; the network's are only where they started.

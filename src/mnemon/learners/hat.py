@@ -18,6 +18,7 @@ from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError, check_not_negative
 from mnemon.learners.base import Counts
 from mnemon.learners.gated import AbstractGatedLearner
+from mnemon.learners.one_network import OneNetworkConfig
 from mnemon.problem import Batch, Problem, Terms
 
 MOST = 6.0
@@ -33,7 +34,7 @@ class HAT(AbstractGatedLearner):
     used: Tensor
 
     @dataclass(frozen=True)
-    class Config:
+    class Config(OneNetworkConfig):
         """Settings of the method."""
 
         s_max: float = 400.0
@@ -53,6 +54,8 @@ class HAT(AbstractGatedLearner):
                 raise UsageError(f"method.gate_lr must be a finite number above 0, not {self.gate_lr}.")
             if self.cycles < 1:
                 raise UsageError(f"method.cycles must be at least 1, not {self.cycles}.")
+
+    config: Config
 
     def __init__(self, config: Config, problem: Problem):
         super().__init__(problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -12,7 +13,7 @@ from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.hypernet.statistics import Statistics
-from mnemon.inference.answer import answer_by_task
+from mnemon.inference.answer import answer_by_task, at_once, in_pieces
 from mnemon.inference.base import AbstractInference
 from mnemon.inference.entropy import EntropyInference
 from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
@@ -49,7 +50,7 @@ class HypernetLearner(AbstractLearner):
         penalized_heads: Heads = Heads.ALL
         """Heads that the penalty of a task holds in place: all, or only the task's own."""
         statistics: Statistics = Statistics.PER_TASK
-        """What batch norm goes by at test time: per-task (kept for each), batch (the batch's own) or generated."""
+        """What batch norm goes by at test time: per-task (kept for each), shared (one set), batch or generated."""
         fisher_examples: int = 200
         """Examples on which the Fisher information is taken (weighted penalty only)."""
         vote: int = 1
@@ -95,16 +96,26 @@ class HypernetLearner(AbstractLearner):
         terms = {"task_loss": task_loss.detach(), **self.memory.descend(task_loss)}
         return {**terms, **self.inference.train_step(batch)}
 
-    @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
-        return self._run(inputs, task_id, training=False)
+        return self.predictor(task_id)(inputs)
+
+    @torch.no_grad()
+    def predictor(self, task_id: int) -> Callable[[Tensor], Tensor]:
+        weights = self.memory.weights(task_id)
+        return lambda inputs: self._predict(inputs, task_id, weights)
 
     @torch.no_grad()
     def answer(self, inputs: Tensor) -> Answer:
         def predict(some: Tensor, task_id: int) -> Tensor:
-            return self._run(some, task_id, training=False, weights=self.memory.remembered(task_id))
+            return self._predict(some, task_id, self.memory.remembered(task_id))
 
         return Answer(*answer_by_task(self.inference, inputs, predict, self.problem.outputs, self.config.vote))
+
+    @torch.no_grad()
+    def _predict(self, inputs: Tensor, task_id: int, weights: Tensor) -> Tensor:
+        # What goes by the batch's own statistics depends on what is taken at once.
+        size = at_once(inputs) if self.config.statistics is Statistics.BATCH else None
+        return in_pieces(lambda piece: self._run(piece, task_id, training=False, weights=weights), inputs, size)
 
     def _run(self, inputs: Tensor, task_id: int, training: bool, weights: Tensor | None = None) -> Tensor:
         """Return the outputs of a task's own head."""
@@ -149,7 +160,7 @@ class HypernetLearner(AbstractLearner):
     def counts(self) -> Counts:
         memory, inference = self.memory, self.inference
         return Counts(
-            memory.hypernet.count() + memory.target.statistics.size + inference.count(),
+            memory.numel_shared + inference.count(),
             memory.numel_per_task + inference.numel_per_task,
             memory.target.n_weights,
             self.problem.n_tasks,

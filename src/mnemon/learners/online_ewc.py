@@ -2,6 +2,9 @@ r"""Online elastic weight consolidation: weights are held by their Fisher inform
 
 $$L = L_{task} + \frac\lambda2 \sum_i \tilde F_i (w_i - w_i^*)^2, \qquad
 \tilde F \leftarrow \gamma \tilde F + F_t$$
+
+Where a source multiplies the sum by $\gamma$ once more in the loss (van de Ven & Tolias, 2019), its $\lambda\gamma$
+is the $\lambda$ here.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from torch import Tensor
 from mnemon.benchmarks.task import Examples, Kind
 from mnemon.errors import TrainingError, UsageError, check_not_negative
 from mnemon.learners.consolidation import AbstractConsolidation
+from mnemon.learners.one_network import OneNetworkConfig
 from mnemon.problem import Problem
 from mnemon.regularizers.fisher import fisher_of_network
 
@@ -37,7 +41,7 @@ class OnlineEWC(AbstractConsolidation):
     """One network whose weights are held by their Fisher information, summed over tasks with a decay."""
 
     @dataclass(frozen=True)
-    class Config:
+    class Config(OneNetworkConfig):
         """Settings of the method."""
 
         strength: float = 1e4
@@ -55,6 +59,8 @@ class OnlineEWC(AbstractConsolidation):
                 raise UsageError(f"method.gamma must lie between 0 and 1, not {self.gamma}.")
             if self.fisher_examples is not None and self.fisher_examples < 1:
                 raise UsageError(f"method.fisher_examples must be at least 1, not {self.fisher_examples}.")
+
+    config: Config
 
     def __init__(self, config: Config, problem: Problem):
         if problem.kind is Kind.REGRESSION and config.labels is Labels.PREDICTED:

@@ -20,8 +20,7 @@ from mnemon.benchmarks.scenario import Range, Scenario
 from mnemon.benchmarks.task import Examples, Kind
 from mnemon.errors import UsageError
 from mnemon.learners.base import Counts, spared
-from mnemon.learners.one_network import AbstractOneNetworkLearner
-from mnemon.models.init import xavier
+from mnemon.learners.one_network import AbstractOneNetworkLearner, OneNetworkConfig
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay import ReplayConfig, ReplayModel, build_replay
 from mnemon.replay.source import AbstractReplay
@@ -49,7 +48,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
     """One network for all tasks, on real data of the present and replayed data of earlier ones."""
 
     @dataclass(frozen=True)
-    class Config:
+    class Config(OneNetworkConfig):
         """Settings of the method."""
 
         temperature: float = 2.0
@@ -65,12 +64,14 @@ class ReplayLearner(AbstractOneNetworkLearner):
             if not 0 < self.temperature < float("inf"):
                 raise UsageError(f"method.temperature must be a finite number above 0, not {self.temperature}.")
 
+    config: Config
+
     def __init__(self, config: Config, problem: Problem):
         if problem.kind is not Kind.CLASSIFICATION:
             raise UsageError(
                 "Replay with soft targets is for classification: take method.name=hypernet for regression."
             )
-        super().__init__(problem, xavier(problem.network(problem.outputs.total)))
+        super().__init__(problem, problem.started(problem.network(problem.outputs.total)))
         self.config = config
         self.before: nn.Module | None = None
         """The network as it was when the present task began."""
@@ -129,7 +130,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
         return -(t**2) * (old.softmax(1) * log_p[:, : old.shape[1]]).sum(1).mean()
 
     def start_learning(self) -> None:
-        self.optimizers = {"target": self.problem.optimizer.build(self.network.parameters())}
+        super().start_learning()
         if self.n_begun > 1:
             self.before = copy.deepcopy(self.network).requires_grad_(False).eval()
 

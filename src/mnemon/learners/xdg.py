@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mnemon.errors import UsageError
 from mnemon.learners.gated import AbstractGatedLearner
+from mnemon.learners.one_network import OneNetworkConfig
 from mnemon.problem import Batch, Problem, Terms
 
 
@@ -18,7 +19,7 @@ class XdG(AbstractGatedLearner):
     called = "XdG"
 
     @dataclass(frozen=True)
-    class Config:
+    class Config(OneNetworkConfig):
         """Settings of the method."""
 
         silent: float = 0.8
@@ -27,6 +28,8 @@ class XdG(AbstractGatedLearner):
         def __post_init__(self) -> None:
             if not 0 <= self.silent < 1:
                 raise UsageError(f"method.silent must be at least 0 and below 1, not {self.silent}.")
+
+    config: Config
 
     def __init__(self, config: Config, problem: Problem):
         super().__init__(problem)

@@ -9,6 +9,7 @@ from torch import nn
 
 from mnemon.errors import UsageError, choose
 from mnemon.models.images import image_shape
+from mnemon.models.init import InitialValues, give_values
 from mnemon.models.lenet import LeNet
 from mnemon.models.mlp import ACTIVATIONS, MLP
 from mnemon.models.precision import Precision, in_bfloat16
@@ -27,7 +28,9 @@ class TargetConfig:
     hidden: tuple[int, ...] = (400, 400)
     """Widths of the hidden layers (mlp only)."""
     activation: str = "relu"
-    """Activation between the layers: relu, elu, sigmoid or tanh (mlp only)."""
+    """Activation between the layers: relu, elu, leaky-relu, sigmoid, tanh or linear, which is none (mlp only)."""
+    initial_values: InitialValues = InitialValues.USUAL
+    """Initial values of plain networks: usual (what the method does), uniform (within 1/√fan-in) or xavier."""
     conv_bias: bool = True
     """Whether convolutions have biases beside batch norm (resnet32 only; the paper's has)."""
     precision: Precision = Precision.FULL
@@ -78,7 +81,7 @@ NETWORKS: dict[str, Callable[[TargetConfig, tuple[int, ...], int], nn.Module]] =
 
 def build_network(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Return a freshly initialised network for inputs of a shape and so many outputs."""
-    network = NETWORKS[config.network](config, input_shape, outputs)
+    network = give_values(NETWORKS[config.network](config, input_shape, outputs), config.initial_values)
     if config.precision is Precision.BFLOAT16:
         in_bfloat16(network)
     if config.compiled:

@@ -11,8 +11,10 @@ from torch import Tensor, nn
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "elu": nn.ELU,
+    "leaky-relu": nn.LeakyReLU,
     "sigmoid": nn.Sigmoid,
     "tanh": nn.Tanh,
+    "linear": nn.Identity,
 }
 
 

@@ -8,6 +8,8 @@ the real state stays untouched.
 from __future__ import annotations
 
 import copy
+import functools
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
@@ -17,8 +19,24 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-Penalty = Callable[[Any], Tensor]
-"""A number that depends on the parameters of a module."""
+from mnemon.errors import first_line
+
+Gradients = Sequence[Tensor | None]
+Penalty = Callable[[Any], tuple[Tensor, Gradients]]
+"""A number that depends on a module: its value, and its gradients of the module's parameters, then of other tensors.
+
+None stands for a gradient that is 0, or that the penalty has added where it belongs by itself.
+"""
+
+
+def by_autograd(value_of: Callable[[Any], Tensor], others: Sequence[Tensor] = ()) -> Penalty:
+    """Return a penalty whose gradients autograd finds, those of other tensors included."""
+
+    def penalty(module: Any) -> tuple[Tensor, Gradients]:
+        value = value_of(module)
+        return value.detach(), torch.autograd.grad(value, [*module.parameters(), *others], allow_unused=True)
+
+    return penalty
 
 
 class LookaheadMode(str, Enum):
@@ -26,6 +44,8 @@ class LookaheadMode(str, Enum):
 
     CONSTANT = "constant"
     """At the parameters after the step that the task gradient alone would cause; the paper's choice."""
+    COMPILED = "compiled"
+    """As constant, within rounding: the step of Adam is compiled (needs a C++ compiler; some seconds once)."""
     OFF = "off"
     """At the present parameters."""
     DIFFERENTIATED = "differentiated"
@@ -47,28 +67,27 @@ class AbstractLookahead(ABC):
     ) -> Tensor:
         """Add the penalty's gradient to `.grad` of the module's parameters and set that of others; return its value.
 
-        `.grad` holds the task gradient when this is called. A penalty may add a part of its gradient there by itself.
+        `.grad` holds the task gradient when this is called.
         """
-        value, at = self.measure(penalty, task_gradients)
-        gradients = torch.autograd.grad(value, [*at, *others], allow_unused=True)
+        value, gradients = self.measure(penalty, task_gradients)
         for parameter, gradient in zip(self.real, gradients, strict=False):
             if gradient is not None and parameter.grad is not None:
                 parameter.grad.add_(gradient)
-        for tensor, gradient in zip(others, gradients[len(at) :], strict=True):
+        for tensor, gradient in zip(others, gradients[len(self.real) :], strict=True):
             tensor.grad = gradient
-        return value.detach()
+        return value
 
     @abstractmethod
-    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Return the penalty and the tensors whose gradients are to be added to the parameters'."""
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
+        """Return the penalty and its gradients of the real parameters, then of the others."""
 
 
 class NoLookahead(AbstractLookahead):
     """The penalty at the present parameters."""
 
-    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
         """Take the penalty where the module stands."""
-        return penalty(self.module), self.real
+        return penalty(self.module)
 
 
 class ConstantLookahead(AbstractLookahead):
@@ -97,9 +116,73 @@ class ConstantLookahead(AbstractLookahead):
             moved.grad = None
         return self.moved
 
-    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
         """Take the penalty at the moved copy."""
-        return penalty(self.step()), self.copies
+        return penalty(self.step())
+
+
+class CompiledLookahead(ConstantLookahead):
+    """The step of Adam in one pass over the memory; where it cannot be compiled, as without."""
+
+    def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer):
+        super().__init__(module, optimizer)
+        self._works = isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW)
+
+    def step(self) -> nn.Module:
+        """Return the copy of the module, moved to where the present `.grad` leads."""
+        if not self._works or any(not self.optimizer.state.get(p) for p in self.real):
+            return super().step()
+        try:
+            for group in self.optimizer.param_groups:
+                self._move(group)
+        except Exception as error:  # what a compiler can fail with is not one kind of error
+            self._works = False
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            warnings.warn(f"The lookahead is not compiled, and as fast as without: {reason}", stacklevel=2)
+            return super().step()
+        return self.moved
+
+    @torch.no_grad()
+    def _move(self, group: dict[str, Any]) -> None:
+        copy_of = dict(zip(map(id, self.real), self.copies, strict=True))
+        beta1, beta2 = group["betas"]
+        decoupled = isinstance(self.optimizer, torch.optim.AdamW)
+        for real in group["params"]:
+            state = self.optimizer.state[real]
+            step = float(state["step"]) + 1
+            # What differs from step to step comes as tensors: a number would be compiled in.
+            factors = torch.tensor([group["lr"] / (1 - beta1**step), (1 - beta2**step) ** 0.5, group["lr"]])
+            decay = group["weight_decay"]
+            tensors = (real, real.grad, state["exp_avg"], state["exp_avg_sq"], copy_of[id(real)])
+            _compiled_step()(*tensors, factors.to(real), beta1, beta2, group["eps"], decay, decoupled)
+
+
+@functools.cache
+def _compiled_step() -> Callable[..., None]:
+    return torch.compile(_adam_step, dynamic=False)
+
+
+def _adam_step(
+    real: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    moved: Tensor,
+    factors: Tensor,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+    decoupled: bool,
+) -> None:
+    """Write to `moved` where a step of Adam leads; nothing else is changed."""
+    rate, correction, lr = factors.unbind()
+    if decay and not decoupled:
+        gradient = gradient + decay * real
+    start = real * (1 - lr * decay) if decay and decoupled else real
+    new_mean = mean + (1 - beta1) * (gradient - mean)
+    new_square = beta2 * square + (1 - beta2) * gradient * gradient
+    moved.copy_(start - rate * new_mean / (new_square.sqrt() / correction + eps))
 
 
 class DifferentiatedLookahead(AbstractLookahead):
@@ -107,8 +190,8 @@ class DifferentiatedLookahead(AbstractLookahead):
 
     second_order = True
 
-    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Take the penalty at parameters that carry the graph of the step."""
+    def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
+        """Take the penalty at the moved parameters, and take its gradient back through the step."""
         moved = [p.clone() for p in self.real]
         twin = _twin(self.optimizer, self.real, moved)
         twin.defaults["differentiable"] = True
@@ -120,12 +203,17 @@ class DifferentiatedLookahead(AbstractLookahead):
             tensor.grad = torch.where(negligible, gradient.detach(), gradient)
         twin.step()
         names = [f"module.{name}" for name, _ in self.module.named_parameters()]
-        at_moved = dict(zip(names, moved, strict=True))
-        return functional_call(_Apply(self.module), at_moved, (penalty,)), self.real
+        at_moved = {name: p.detach().requires_grad_() for name, p in zip(names, moved, strict=True)}
+        value, gradients = functional_call(_Apply(self.module), at_moved, (penalty,))
+        pairs = [(p, g) for p, g in zip(moved, gradients, strict=False) if g is not None]
+        outputs, through = ([*column] for column in zip(*pairs, strict=True))
+        back = torch.autograd.grad(outputs, self.real, through, allow_unused=True)
+        return value, [*back, *gradients[len(moved) :]]
 
 
 LOOKAHEADS: dict[LookaheadMode, type[AbstractLookahead]] = {
     LookaheadMode.CONSTANT: ConstantLookahead,
+    LookaheadMode.COMPILED: CompiledLookahead,
     LookaheadMode.OFF: NoLookahead,
     LookaheadMode.DIFFERENTIATED: DifferentiatedLookahead,
 }
@@ -138,7 +226,7 @@ class _Apply(nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, function: Penalty) -> Tensor:
+    def forward(self, function: Penalty) -> tuple[Tensor, Gradients]:
         return function(self.module)
 
 

@@ -3,18 +3,24 @@ r"""Hold what a hypernetwork generates for earlier tasks in place.
 $$\frac{1}{|S|}\sum_{t \in S} \lVert f_h(e^{(t)}, \Theta_h^*) - f_h(e^{(t)}, \Theta_h + \Delta\Theta_h) \rVert^2$$
 
 von Oswald et al. (2020), second term of the total loss, without its factor beta. With the snapshot
-$(R^*, h^*)$, the moved parameters $(R, h)$, $D = R - R^*$, $\tilde h = [h, 1]$ and $\delta = h - h^*$ a row drifts by
+$(R^*, h^*)$, the moved parameters $(R, h)$, $D = R - R^*$, $\tilde h = [h, 1]$, $\delta = h - h^*$ and $W$, which is
+$R$ without its bias row, a row drifts by
 
-$$\tilde h R - \tilde h^* R^* = \tilde h D + \delta W^*, \qquad W^* = R^* \text{ without its bias row},$$
+$$\tilde h R - \tilde h^* R^* = \tilde h^* D + \delta W,$$
 
-$$\sum_{rows} \lVert \cdot \rVert^2 = \langle D D^T, \Sigma \tilde h \tilde h^T \rangle
-  + 2 \langle D W^{*T}, \Sigma \tilde h \delta^T \rangle + \langle W^* W^{*T}, \Sigma \delta \delta^T \rangle,$$
+$$\sum_{rows} \lVert \cdot \rVert^2 = \langle D D^T, \Sigma \tilde h^* \tilde h^{*T} \rangle
+  + 2 \langle D W^T, \Sigma \tilde h^* \delta^T \rangle + \langle W W^T, \Sigma \delta \delta^T \rangle,$$
 
 so that only matrices of the features' width appear, whatever the number of tasks: no old weight is generated and
-none is stored. Every term is a product of differences, so float32 is enough.
+none is stored. Every term is a product of differences, so float32 is enough. Half of the gradients are
 
-Which rows are drawn (`Draw`) makes the penalty stochastic, which columns count (`Anchors.blocks`) leaves out the
-tail of the last chunk and other tasks' heads, an importance makes it weighted.
+$$\nabla_h = \tilde h^* D W^T + \delta W W^T, \qquad
+  \nabla_R = \Sigma \tilde h \tilde h^{*T} D + \Sigma \tilde h \delta^T W,$$
+
+The products over the columns are of $[D; W^*]$ alone, $W^* W^{*T}$ is constant within a task, and $W = W^* + D$.
+
+Which rows are drawn (`Draw`) makes the penalty stochastic, which columns count (`Block`) leaves out the
+tail of the last chunk and other tasks' heads, an importance makes it weighted (in the plain sum).
 """
 
 from __future__ import annotations
@@ -26,19 +32,34 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mnemon.hypernet.base import AbstractHypernet, with_one
+from mnemon.regularizers.lookahead import Gradients
 
 Range = tuple[int, int]
 
+AT_ONCE = 4096
+"""Rows of earlier tasks that are held at a time: few enough for the cache, enough for full speed."""
+
 
 class Block(NamedTuple):
-    """Rows (of all tasks, numbered through) of which the same columns count."""
+    """Rows of a part of which the same columns count."""
 
-    rows: Tensor
-    start: int
-    stop: int
+    rows: slice | Tensor
+    columns: Range
+
+
+class Part(NamedTuple):
+    """Rows whose drifts are summed at a time: all rows of some tasks, or single rows."""
+
+    tasks: Tensor
+    """Tasks, of which all rows are meant, row by row; or the task of each single row."""
+    row: Tensor | None
+    """Number of each single row within its task; None for all rows of the tasks."""
+    blocks: list[Block]
+    fixed: Tensor | None = None
+    """h~* of these rows, where it is kept."""
 
 
 class Draw(NamedTuple):
@@ -48,6 +69,8 @@ class Draw(NamedTuple):
     """Numbers of the rows, task * n_rows + row; None for all."""
     factor: float
     """Multiplies the sum over the rows; 1 / number of tasks for all rows."""
+    tasks: list[int] | None = None
+    """The tasks, where whole tasks were drawn."""
 
 
 class Anchors:
@@ -64,27 +87,31 @@ class Anchors:
         kept: Sequence[Sequence[Range]] | None = None,
         importance: Tensor | None = None,
     ):
-        n_tasks, n_rows = len(embeddings), frozen.n_rows
-        device = embeddings.device
-        self.n_tasks, self.n_rows, self.chunk = n_tasks, n_rows, frozen.chunk
-        self.task = torch.arange(n_tasks, device=device).repeat_interleave(n_rows)
-        self.row = torch.arange(n_rows, device=device).repeat(n_tasks)
+        self.frozen, self.embeddings, self.importance = frozen, embeddings.detach(), importance
+        self.n_tasks, self.n_rows, self.chunk = len(embeddings), frozen.n_rows, frozen.chunk
         self.readout = frozen.readout.detach()
         self.stacked = torch.cat([torch.zeros_like(self.readout), self.readout[:-1]])
-        """[D; W*]: room for D = R - R* above W*, so that D D^T and D W*^T are one product."""
-        self.embeddings = embeddings.detach()
-        with torch.no_grad():
-            self.features = frozen.features(self.embeddings[self.task], self.row)
-        ranges = kept if kept is not None else [[(0, frozen.size)]] * n_tasks
-        self.blocks = _blocks(ranges, frozen.edges, device)
-        self._places = frozen.places().to(device)
-        self.importance = importance
-        self._grams: dict[Range, Tensor] = {}
+        """[D; W*]: room for D = R - R* above W*, so that products of both are one."""
+        ranges = [tuple(of_task) for of_task in kept] if kept is not None else [((0, frozen.size),)] * self.n_tasks
+        kinds = list(dict.fromkeys(ranges))
+        self._kind = [kinds.index(of_task) for of_task in ranges]
+        self._columns = [_columns_by_row(of_kind, frozen.edges) for of_kind in kinds]
+        """For each kind of task, for each of its rows: the ranges of columns that count."""
+        self._ww: dict[Range, Tensor] = {}
+        self._fixed_sums: dict[Range, Tensor] = {}
+        self._all: list[Part] | None = None
 
     @property
     def moved_by(self) -> Tensor:
         """D, as the penalty has last taken it."""
         return self.stacked[: len(self.readout)]
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.readout) - 1
+
+    # Drawing
 
     def everything(self) -> Draw:
         """Draw all rows of all tasks."""
@@ -96,50 +123,144 @@ class Anchors:
             return self.everything()
         tasks = torch.randperm(self.n_tasks)[:count].sort().values
         rows = (tasks[:, None] * self.n_rows + torch.arange(self.n_rows)).flatten()
-        return Draw(rows.to(self.task.device), 1 / count)
+        return Draw(rows, 1 / count, tasks.tolist())
 
     def draw_rows(self, count: int) -> Draw:
         """Draw so many single rows without replacement."""
         total = self.n_tasks * self.n_rows
         if count >= total:
             return self.everything()
-        rows = torch.randperm(total)[:count].sort().values
-        return Draw(rows.to(self.task.device), total / count / self.n_tasks)
+        return Draw(torch.randperm(total)[:count].sort().values, total / count / self.n_tasks)
 
-    def gram(self, start: int, stop: int) -> Tensor:
-        """Return W* W*^T over some columns; kept, since it does not change within a task."""
-        if (start, stop) not in self._grams:
+    # The drawn rows, in parts
+
+    def parts(self, draw: Draw) -> list[Part]:
+        """Return the drawn rows; where all are drawn, with their features, which are kept for the next step."""
+        if draw.rows is None:
+            if self._all is None:
+                self._all = [self._with_fixed(part) for part in self._of_tasks(range(self.n_tasks))]
+            return self._all
+        return self._of_tasks(draw.tasks) if draw.tasks is not None else [self._of_rows(draw.rows.tolist())]
+
+    def _of_tasks(self, tasks: Sequence[int]) -> list[Part]:
+        n_at_once = max(1, AT_ONCE // self.n_rows)
+        groups = (tasks[i : i + n_at_once] for i in range(0, len(tasks), n_at_once))
+        return [Part(self._index(group), None, self._blocks_of_tasks(group)) for group in groups]
+
+    def _of_rows(self, numbers: Sequence[int]) -> Part:
+        tasks, rows = [n // self.n_rows for n in numbers], [n % self.n_rows for n in numbers]
+        found: dict[Range, list[int]] = defaultdict(list)
+        for i, (task, row) in enumerate(zip(tasks, rows, strict=True)):
+            for columns in self._columns[self._kind[task]][row]:
+                found[columns].append(i)
+        blocks = [Block(self._some(of_these, len(numbers)), columns) for columns, of_these in found.items()]
+        return Part(self._index(tasks), self._index(rows), blocks)
+
+    def _blocks_of_tasks(self, tasks: Sequence[int]) -> list[Block]:
+        """Return the blocks of all rows of some tasks, numbered row * tasks + task."""
+        n, kinds = len(tasks), sorted({self._kind[task] for task in tasks})
+        found: dict[Range, list[int]] = defaultdict(list)
+        for kind in kinds:
+            of_kind = [i for i, task in enumerate(tasks) if self._kind[task] == kind]
+            for row, ranges in enumerate(self._columns[kind]):
+                for columns in ranges:
+                    found[columns] += [row * n + i for i in of_kind]
+        return [Block(self._some(sorted(rows), n * self.n_rows), columns) for columns, rows in found.items()]
+
+    def _some(self, numbers: list[int], total: int) -> slice | Tensor:
+        """Return ascending numbers as a slice where they follow on each other, which spares copies."""
+        if numbers[-1] - numbers[0] + 1 == len(numbers):
+            return slice(numbers[0], numbers[-1] + 1) if len(numbers) < total else slice(None)
+        return self._index(numbers)
+
+    def _index(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(numbers, device=self.embeddings.device)
+
+    def count(self, part: Part) -> int:
+        """Return the number of rows of a part."""
+        return len(part.tasks) * (self.n_rows if part.row is None else 1)
+
+    # What is constant within a task
+
+    @torch.no_grad()
+    def fixed(self, part: Part) -> Tensor:
+        """Return h~* of a part."""
+        if part.fixed is not None:
+            return part.fixed
+        h = _features(self.frozen, self.embeddings, part)
+        if h.shape[1] == self.width:
+            return with_one(h)
+        h[:, self.width] = 1  # rows with room for the 1
+        return h
+
+    def _with_fixed(self, part: Part) -> Part:
+        return part._replace(fixed=self.fixed(part))
+
+    def ww(self, start: int, stop: int) -> Tensor:
+        """Return W* W*^T over some columns; kept."""
+        if (start, stop) not in self._ww:
             w = self.readout[:-1, start:stop]
-            self._grams[start, stop] = w @ w.T
-        return self._grams[start, stop]
+            self._ww[start, stop] = w @ w.T
+        return self._ww[start, stop]
 
-    def drawn_blocks(self, rows: Tensor | None) -> list[Block]:
-        """Return the blocks with their rows renumbered to the drawn ones."""
-        if rows is None:
-            return self.blocks
-        place = torch.full((len(self.task),), -1, device=self.task.device)
-        place[rows] = torch.arange(len(rows), device=self.task.device)
-        found = (Block((p := place[b.rows])[p >= 0], b.start, b.stop) for b in self.blocks)
-        return [block for block in found if len(block.rows)]
+    def fixed_sums(self, draw: Draw, parts: Sequence[Part]) -> dict[Range, Tensor]:
+        """Return the sums of h~* h~*^T over the rows of each range of columns; of all rows they are kept."""
+        if draw.rows is None and self._fixed_sums:
+            return self._fixed_sums
+        sums: dict[Range, Tensor] = {}
+        for part in parts:
+            h = self.fixed(part)[:, : self.width + 1]
+            for block in part.blocks:
+                product = h[block.rows].T @ h[block.rows]
+                sums[block.columns] = product + sums[block.columns] if block.columns in sums else product
+        if draw.rows is None:
+            self._fixed_sums = sums
+        return sums
+
+    # For the plain sum
+
+    def numbers(self, draw: Draw) -> Tensor:
+        """Return the numbers of the drawn rows, task * n_rows + row."""
+        rows = torch.arange(self.n_tasks * self.n_rows) if draw.rows is None else draw.rows
+        return rows.to(self.embeddings.device)
 
     def weights(self) -> Tensor:
         """Return the importance of each weight, row by row: [rows of all tasks, chunk]."""
         assert self.importance is not None
         rows = self.importance.new_zeros(self.n_tasks, self.n_rows * self.chunk)
-        return rows.index_copy_(1, self._places, self.importance).view(-1, self.chunk)
+        places = self.frozen.places().to(rows.device)
+        return rows.index_copy_(1, places, self.importance).view(-1, self.chunk)
 
 
-def plain_penalty(moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None = None) -> Tensor:
+def _columns_by_row(kept: Sequence[Range], edges: Sequence[int]) -> list[list[Range]]:
+    """Return for each row of a task the ranges of its columns that count."""
+    found: list[list[Range]] = [[] for _ in edges[1:]]
+    for start, stop in kept:
+        for row in range(bisect_right(edges, start) - 1, bisect_left(edges, stop)):
+            columns = (max(start, edges[row]) - edges[row], min(stop, edges[row + 1]) - edges[row])
+            found[row].append(columns)
+    return found
+
+
+def _features(hypernet: AbstractHypernet, embeddings: Tensor, part: Part) -> Tensor:
+    """Return the features of a part; of many rows with widths that suit the processor (see `grid_features`)."""
+    if part.row is not None:
+        return hypernet.features(embeddings[part.tasks], part.row)
+    return hypernet.grid_features(embeddings[part.tasks])
+
+
+def plain_penalty(moved: AbstractHypernet, anchors: Anchors, draw: Draw, old: Sequence[Tensor] = ()) -> Tensor:
     """Sum the squared drifts weight by weight: the slow twin of `exact_penalty`, and the weighted penalty."""
-    rows = slice(None) if draw.rows is None else draw.rows
-    h = _moved_features(moved, anchors, draw, embeddings)
+    embeddings = torch.stack(list(old)) if old else anchors.embeddings
+    numbers = anchors.numbers(draw)
+    part = anchors._of_rows(numbers.tolist())
+    h = _features(moved, embeddings, part)
     with torch.no_grad():
-        old = with_one(anchors.features[rows]) @ anchors.readout
-    squares = (moved.read(h) - old).square()
+        before = anchors.fixed(part) @ anchors.readout
+    squares = (moved.read(h) - before).square()
     if anchors.importance is not None:
-        squares = squares * anchors.weights()[rows]
-    blocks = anchors.drawn_blocks(draw.rows)
-    parts = (squares[b.rows, b.start : b.stop].sum() for b in blocks)
+        squares = squares * anchors.weights()[numbers]
+    parts = (squares[b.rows, slice(*b.columns)].sum() for b in part.blocks)
     return sum(parts, squares[:0].sum()) * draw.factor  # with a graph, even if no block was drawn
 
 
@@ -147,25 +268,53 @@ def exact_penalty(
     moved: AbstractHypernet,
     anchors: Anchors,
     draw: Draw,
-    embeddings: Tensor | None = None,
+    old: Sequence[Tensor] = (),
+    scale: float = 1.0,
     add_to: Tensor | None = None,
-) -> Tensor:
-    """Sum the squared drifts by Gram matrices; see the equations on top of this file.
+) -> tuple[Tensor, Gradients]:
+    """Sum the squared drifts, times a scale, by the equations on top of this file.
 
-    With `add_to`, the backward pass adds the gradient of the readout (nearly all of the parameters) to that tensor
-    and gives autograd none: it spares a tensor of the readout's size in every step.
+    Returns the value and its gradients of the parameters, then of the plastic embeddings `old`, if there are any.
+
+    With `add_to`, the gradient of the readout (nearly all of the parameters) is added to that tensor: it spares a
+    tensor of the readout's size in every step.
     """
-    rows = slice(None) if draw.rows is None else draw.rows
-    h = _moved_features(moved, anchors, draw, embeddings)
-    blocks = anchors.drawn_blocks(draw.rows)
-    total: Tensor = _SquaredDrift.apply(h, moved.readout, anchors.features[rows], anchors, blocks, add_to)
-    return total * draw.factor
+    torch.sub(moved.readout.detach(), anchors.readout, out=anchors.moved_by)
+    parts, factor = anchors.parts(draw), 2 * scale * draw.factor
+    readout = torch.zeros_like(anchors.readout) if add_to is None else add_to
+    n_rows = sum(map(anchors.count, parts))
+    way = _ByGram if gram_is_cheaper(n_rows, anchors.width) else _Directly
+    sums = way(moved.readout.detach(), anchors, draw, parts, readout, factor)
+    parameters: list[Tensor] = list(moved.parameters())
+    variables = [*(p for p in parameters if p is not moved.readout), *old]
+    found: list[Tensor | None] = [None] * len(variables)
+    for part in parts:
+        with torch.enable_grad():
+            h = _features(moved, torch.stack(list(old)) if old else anchors.embeddings, part)
+            known = _Known.apply(h, sums.add(part, h.detach()))
+        if known.requires_grad:
+            more = torch.autograd.grad(known, variables, allow_unused=True)
+            found = [a if b is None else b if a is None else a.add_(b) for a, b in zip(found, more, strict=True)]
+    sums.finish()
+    place = [p is moved.readout for p in parameters].index(True)
+    found.insert(place, readout if add_to is None else None)
+    return sums.value * (scale * draw.factor), found
 
 
-def _moved_features(moved: AbstractHypernet, anchors: Anchors, draw: Draw, embeddings: Tensor | None) -> Tensor:
-    rows = slice(None) if draw.rows is None else draw.rows
-    embeddings = anchors.embeddings if embeddings is None else embeddings
-    return moved.features(embeddings[anchors.task[rows]], anchors.row[rows])
+class _Known(torch.autograd.Function):
+    """A number of which only the gradient is of interest, and known.
+
+    To hand that to `torch.autograd.grad` itself would import torch's symbolic shapes, a second in every process.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, gradient: Tensor) -> Tensor:
+        ctx.gradient = gradient
+        return h.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, None]:
+        return ctx.gradient, None
 
 
 def gram_is_cheaper(n_rows: int, width: int) -> bool:
@@ -178,134 +327,114 @@ def gram_is_cheaper(n_rows: int, width: int) -> bool:
     return n_rows * (width + 24) > width * width
 
 
-class _SquaredDrift(torch.autograd.Function):
-    """Sum of squared drifts over blocks, with an analytic backward pass."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        h: Tensor,
-        readout: Tensor,
-        h_star: Tensor,
-        anchors: Anchors,
-        blocks: list[Block],
-        add_to: Tensor | None,
-    ) -> Tensor:
-        way = _ByGram if gram_is_cheaper(len(h), h.shape[1]) else _Directly
-        torch.sub(readout, anchors.readout, out=anchors.moved_by)
-        ctx.way, ctx.add_to = way(h, h_star, anchors, blocks), add_to
-        ctx.save_for_backward(anchors.stacked)  # so that autograd notices if it is overwritten before its use
-        # Not kept in ctx: a value that knows its own graph would be a circle, with the gradients in it.
-        return ctx.way.value()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # one output, so one gradient
-        if torch.is_grad_enabled():  # the sums are constants to autograd: a second derivative would be wrong
-            raise RuntimeError("exact_penalty has no second derivative; take plain_penalty with create_graph.")
-        _ = ctx.saved_tensors
-        factor = 2 * grads[0]
-        total = torch.zeros_like(ctx.way.anchors.readout) if ctx.add_to is None else ctx.add_to
-        ctx.way.add_grad_readout(factor, total)
-        return ctx.way.grad_h() * factor, total if ctx.add_to is None else None, None, None, None, None
-
-
 class _ByGram:
-    """The sum over segments: columns between two borders of blocks, which all rows of a block have in common."""
+    """The sum from products of features and of columns, whatever the number of rows.
 
-    def __init__(self, h: Tensor, h_star: Tensor, anchors: Anchors, blocks: list[Block]):
-        self.anchors, self.blocks = anchors, blocks
-        width = h.shape[1]
-        self.h, self.delta = with_one(h), h - h_star
-        self.rows = [slice(None) if len(b.rows) == len(h) else b.rows for b in blocks]
-        # [sum h~ h~^T, sum h~ delta^T] and sum delta delta^T of each block
-        parts = [(self.h[r], self.delta[r]) for r in self.rows]
-        self.sums = [(x.T @ torch.cat([x, d], dim=1), d.T @ d) for x, d in parts]
-        self.grams = [h.new_zeros(width + 1, 2 * width + 1) for _ in blocks]  # [D D^T, D W*^T] over each block
-        borders = sorted({b.start for b in blocks} | {b.stop for b in blocks})
-        self.segments: list[tuple[int, int, list[int]]] = []
-        for start, stop in itertools.pairwise(borders):
-            inside = [i for i, b in enumerate(blocks) if b.start <= start and stop <= b.stop]
-            if inside:
-                self.segments.append((start, stop, inside))
-                p = anchors.stacked[:, start:stop]
-                gram = p[: width + 1] @ p.T
-                for i in inside:
-                    self.grams[i] += gram
+    Columns are taken in segments: between two borders of blocks, so that a segment is in a block or not.
+    """
 
-    def value(self) -> Tensor:
-        """Return the sum of squared drifts."""
-        total = sum((self._value(i) for i in range(len(self.blocks))), self.delta.new_zeros(()))
-        # Where the readout moved far, but not along the old features, rounding can leave a little less than 0.
-        return total.clamp(min=0)
+    def __init__(
+        self, moved: Tensor, anchors: Anchors, draw: Draw, parts: Sequence[Part], readout: Tensor, factor: float
+    ):
+        self.anchors, self.readout, self.factor = anchors, readout, factor
+        self.fixed_sums = anchors.fixed_sums(draw, parts)
+        borders = sorted({border for columns in self.fixed_sums for border in columns})
+        self.segments = [
+            (start, stop, inside)
+            for start, stop in itertools.pairwise(borders)
+            if (inside := [c for c in self.fixed_sums if c[0] <= start and stop <= c[1]])
+        ]
+        grams = self._grams()
+        width = anchors.width
+        self.dw = {c: gram[:, width + 1 :] + gram[:, :width] for c, gram in grams.items()}
+        """D W^T over each range of columns."""
+        self.ww = {c: anchors.ww(*c) + grams[c][:-1, width + 1 :].T + dw[:-1] for c, dw in self.dw.items()}
+        """W W^T over each."""
+        self.dd = {c: gram[:, : width + 1] for c, gram in grams.items()}
+        self.moments: dict[Range, tuple[Tensor, Tensor]] = {}
+        """Sums of h~* delta^T and of delta delta^T over the rows of each range."""
+        self._padded: dict[tuple[Range, int], tuple[Tensor, Tensor]] = {}
+        self.value = readout.new_zeros(())
 
-    def _value(self, i: int) -> Tensor:
-        width = self.delta.shape[1]
-        (hp, dd), gram = self.sums[i], self.grams[i]
-        products = hp * gram
-        ww = self.anchors.gram(self.blocks[i].start, self.blocks[i].stop)
-        return products.sum() + products[:, width + 1 :].sum() + (dd * ww).sum()
-
-    def grad_h(self) -> Tensor:
-        """Return half of the gradient of the features; h counts in h~ = [h, 1] and in delta."""
-        width = self.delta.shape[1]
-        total = torch.zeros_like(self.delta)
-        for block, rows, gram in zip(self.blocks, self.rows, self.grams, strict=True):
-            dd, dw, ww = gram[:, :width], gram[:, width + 1 :], self.anchors.gram(block.start, block.stop)
-            total[rows] += self.h[rows] @ (dd + dw) + self.delta[rows] @ (dw[:-1].T + ww)
-        return total
-
-    def add_grad_readout(self, factor: Tensor, total: Tensor) -> None:
-        """Add half of the gradient of the readout, times a factor, to a total."""
-        d, w_star = self.anchors.moved_by, self.anchors.readout[:-1]
+    def _grams(self) -> dict[Range, Tensor]:
+        """Return [D D^T, D W*^T] over each range of columns."""
+        grams: dict[Range, Tensor] = {}
+        n = len(self.anchors.readout)
         for start, stop, inside in self.segments:
-            hp = torch.stack([self.sums[i][0] for i in inside]).sum(0) * factor
-            part = total[:, start:stop]
-            part.addmm_(hp[:, : len(d)], d[:, start:stop])
-            part.addmm_(hp[:, len(d) :], w_star[:, start:stop])
+            columns = self.anchors.stacked[:, start:stop]
+            gram = columns[:n] @ columns.T
+            for c in inside:
+                grams[c] = gram if c not in grams else grams[c] + gram
+        return grams
+
+    def add(self, part: Part, h: Tensor) -> Tensor:
+        """Add the rows of a part with these features; return their gradient."""
+        fixed = self.anchors.fixed(part)
+        delta, gradient = h - fixed[:, : h.shape[1]], torch.zeros_like(h)
+        for rows, c in part.blocks:
+            f, d = fixed[rows], delta[rows]
+            self._add_moments(c, f.T @ d, d.T @ d)
+            dw, ww = self._for_widths(c, f.shape[1], d.shape[1])
+            if isinstance(rows, slice):
+                gradient[rows].addmm_(f, dw).addmm_(d, ww)
+            else:
+                gradient.index_add_(0, rows, torch.addmm(f @ dw, d, ww))
+        return gradient
+
+    def _add_moments(self, c: Range, fd: Tensor, dd: Tensor) -> None:
+        n = self.anchors.width
+        found, before = (fd[: n + 1, :n], dd[:n, :n]), self.moments.get(c)
+        self.moments[c] = found if before is None else (before[0] + found[0], before[1] + found[1])
+
+    def _for_widths(self, c: Range, fixed: int, width: int) -> tuple[Tensor, Tensor]:
+        """Return D W^T and W W^T for features of these widths (see `grid_features`), times the factor."""
+        if (c, width) not in self._padded:
+            n, pad = self.anchors.width, nn.functional.pad
+            dw = pad(self.dw[c], (0, width - n, 0, fixed - n - 1)) * self.factor
+            self._padded[c, width] = dw, pad(self.ww[c], (0, width - n, 0, width - n)) * self.factor
+        return self._padded[c, width]
+
+    def finish(self) -> None:
+        """Complete the value and add the gradient of the readout."""
+        factors = {c: self._factors(c, *moments) for c, moments in self.moments.items()}
+        for start, stop, inside in self.segments:
+            of_segment = sum((factors[c] for c in inside[1:]), factors[inside[0]]) * self.factor
+            self.readout[:, start:stop].addmm_(of_segment, self.anchors.stacked[:, start:stop])
+        # Where the readout moved far, but not along the old features, rounding can leave a little less than 0.
+        self.value = self.value.clamp(min=0)
+
+    def _factors(self, c: Range, x: Tensor, y: Tensor) -> Tensor:
+        """Add the value of a range; return what [D; W*] is multiplied by in half of the readout's gradient."""
+        fixed = self.fixed_sums[c]
+        self.value = self.value + (self.dd[c] * fixed).sum() + 2 * (self.dw[c] * x).sum() + (self.ww[c] * y).sum()
+        of_w = x.clone()
+        of_w[:-1] += y
+        of_d = fixed.clone()
+        of_d[:-1] += x.T
+        of_d[:, :-1] += of_w
+        return torch.cat([of_d, of_w], dim=1)
 
 
 class _Directly:
     """The sum over the drifts themselves, block by block: cheaper for few rows."""
 
-    def __init__(self, h: Tensor, h_star: Tensor, anchors: Anchors, blocks: list[Block]):
-        self.anchors, self.blocks = anchors, blocks
-        self.h, self.delta = with_one(h), h - h_star
-        self.drifts = [self._drift(block) for block in blocks]
+    def __init__(
+        self, moved: Tensor, anchors: Anchors, draw: Draw, parts: Sequence[Part], readout: Tensor, factor: float
+    ):
+        self.moved, self.anchors, self.readout, self.factor = moved, anchors, readout, factor
+        self.value = readout.new_zeros(())
 
-    def value(self) -> Tensor:
-        """Return the sum of squared drifts."""
-        return sum((drift.square().sum() for drift in self.drifts), self.delta.new_zeros(()))
+    def add(self, part: Part, h: Tensor) -> Tensor:
+        """Add the rows of a part with these features; return their gradient."""
+        n = self.anchors.width
+        gradient, h = torch.zeros_like(h), h[:, :n]
+        both = torch.cat([with_one(h), h - self.anchors.fixed(part)[:, :n]], dim=1)
+        for rows, (start, stop) in part.blocks:
+            drift = both[rows] @ self.anchors.stacked[:, start:stop]
+            self.value = self.value + drift.square().sum()
+            self.readout[:, start:stop].addmm_(both[rows, : n + 1].T, drift, alpha=self.factor)
+            gradient[rows, :n] += (drift @ self.moved[:-1, start:stop].T).mul_(self.factor)
+        return gradient
 
-    def _drift(self, block: Block) -> Tensor:
-        columns = slice(block.start, block.stop)
-        drift = self.h[block.rows] @ self.anchors.moved_by[:, columns]
-        return drift.addmm_(self.delta[block.rows], self.anchors.readout[:-1, columns])
-
-    def grad_h(self) -> Tensor:
-        """Return half of the gradient of the features."""
-        total = torch.zeros_like(self.delta)
-        for block, drift in zip(self.blocks, self.drifts, strict=True):
-            columns = slice(block.start, block.stop)
-            w = self.anchors.moved_by[:-1, columns] + self.anchors.readout[:-1, columns]
-            total[block.rows] += drift @ w.T
-        return total
-
-    def add_grad_readout(self, factor: Tensor, total: Tensor) -> None:
-        """Add half of the gradient of the readout, times a factor, to a total."""
-        for block, drift in zip(self.blocks, self.drifts, strict=True):
-            total[:, block.start : block.stop].addmm_((self.h[block.rows] * factor).T, drift)
-
-
-def _blocks(kept: Sequence[Sequence[Range]], edges: Sequence[int], device: torch.device) -> list[Block]:
-    """Group the rows of all tasks by the columns of theirs that count."""
-    n_rows = len(edges) - 1
-    alike: dict[tuple[Range, ...], list[int]] = defaultdict(list)
-    for task, ranges in enumerate(kept):
-        alike[tuple(ranges)].append(task * n_rows)
-    groups: dict[Range, list[Tensor]] = defaultdict(list)
-    for same, firsts in alike.items():
-        for start, stop in same:
-            for row in range(bisect_right(edges, start) - 1, bisect_left(edges, stop)):
-                columns = (max(start, edges[row]) - edges[row], min(stop, edges[row + 1]) - edges[row])
-                groups[columns].append(torch.tensor(firsts) + row)
-    return [Block(torch.cat(rows).sort().values.to(device), *columns) for columns, rows in groups.items()]
+    def finish(self) -> None:
+        """Do nothing: all was added."""

@@ -16,15 +16,16 @@ from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.hypernet import build_hypernet
 from mnemon.hypernet.base import AbstractHypernet
+from mnemon.hypernet.excerpt import Excerpt, excerpt
 from mnemon.hypernet.init import new_embedding, simplex_corner
 from mnemon.hypernet.statistics import Statistics
 from mnemon.hypernet.target import Target
 from mnemon.hypernet.task_buffers import TaskBuffers
-from mnemon.optimizer import OptimizerConfig
+from mnemon.optimizer import OptimizerConfig, forget_gradients
 from mnemon.part import Part
 from mnemon.problem import Terms
 from mnemon.regularizers.at_hand import AtHand
-from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead
+from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead, Gradients, by_autograd
 from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plain_penalty
 from mnemon.regularizers.protection import NewEmbedding, OldEmbeddings, PenaltyForm, Protection, Sample
 
@@ -79,7 +80,8 @@ class Protected(Part):
         if from_own:
             nn.init.zeros_(self.hypernet.readout)  # a random one would add noise that has to be unlearned first
         generated = self.target.statistics.buffers
-        self.buffers_of = TaskBuffers(module, lambda name: name not in generated)
+        shared = statistics is Statistics.SHARED
+        self.buffers_of = TaskBuffers(module, lambda name: name not in generated, shared)
         self.measured = TaskBuffers(module, lambda name: name in generated)
         """What the present task's statistics are led to; of use only while it is learned."""
         size = self.target.statistics.size
@@ -92,7 +94,9 @@ class Protected(Part):
         self._kept = kept
         self._anchors: Anchors | None = None
         self._lookahead: AbstractLookahead | None = None
-        self._at_hand, self._before = AtHand(), AtHand()
+        self._at_hand, self._before, self._own_rows = AtHand(), AtHand(), AtHand()
+        self._excerpts: dict[tuple[Range, torch.device], Excerpt | None] = {}
+        """Only the last one that was asked for."""
 
     @property
     def learning(self) -> bool:
@@ -134,9 +138,10 @@ class Protected(Part):
         """Run a task's network, on weights that are generated now unless they are given."""
         if self.target.training != training:
             self.target.train(training)
-        if weights is None:
-            weights = self.hypernet.padded(self.embeddings[task_id])
-        weights = self._started(task_id, weights)
+        if weights is None and outputs is not None and (part := self._excerpt(outputs)) is not None:
+            found = self.hypernet.excerpt(self.embeddings[task_id], part.row)
+            return self.target(found, *inputs, buffers=self.buffers_of[task_id], slots=part.slots)
+        weights = self._network(task_id, weights)
         buffers, statistics = self.buffers_of[task_id], self.target.statistics
         if self.first_statistics is None:
             return self.target(weights, *inputs, buffers=buffers, outputs=outputs)
@@ -150,6 +155,31 @@ class Protected(Part):
             self.first_statistics.copy_(statistics.flat(measured))
         self._distance = statistics.distance(statistics.around(self.first_statistics, deviations), measured)
         return answers
+
+    def _excerpt(self, outputs: Range) -> Excerpt | None:
+        """Return the rows that a network with these outputs needs, where that is worth it."""
+        if self.own is not None or self.first_statistics is not None:
+            return None
+        key = outputs, self.hypernet.readout.device
+        if key not in self._excerpts:
+            self._excerpts = {key: excerpt(self.target, self.hypernet, outputs)}
+        return self._excerpts[key]
+
+    def _network(self, task_id: int, generated: Tensor | None) -> Tensor:
+        """Return the weights of a task's network, given what is generated for it, or generating it now."""
+        embedding = self.embeddings[task_id]
+        if generated is not None:
+            return self._started(task_id, generated)
+        if self.own is None or not self.hypernet.rows_are_full:
+            return self._started(task_id, self.hypernet.padded(embedding))
+        return self.hypernet.around(self._padded_own(), self.factors[task_id], embedding)
+
+    def _padded_own(self) -> Tensor:
+        """Return the module's own weights, followed by as many zeros as the last row has unused columns; kept."""
+        own = self.own
+        assert own is not None
+        room = self.hypernet.n_rows * self.hypernet.chunk - len(own)
+        return self._own_rows.get(0, [own], lambda: nn.functional.pad(own, (0, room)))
 
     def _started(self, task_id: int, generated: Tensor) -> Tensor:
         """Return the weights of a task's network, given what is generated for it."""
@@ -186,7 +216,7 @@ class Protected(Part):
             terms["penalty"] = self._add_penalty(list(found[: len(theta)]))
         for optimizer in self.optimizers.values():
             optimizer.step()
-            optimizer.zero_grad()
+            forget_gradients(optimizer)
         self._at_hand.drop()
         self._take_more()
         return terms
@@ -202,21 +232,21 @@ class Protected(Part):
         assert self._lookahead is not None
         anchors, draw = self._anchors, self._draw(self._anchors)
         old = list(self.embeddings[: self.n_begun - 1]) if self._plastic else []
-        embeddings = torch.stack(old) if old else None
+        if self.config.penalty is not PenaltyForm.EXACT:
+            plain = by_autograd(lambda moved: self.config.beta * plain_penalty(moved, anchors, draw, old), old)
+            return self._lookahead.add_gradient(plain, task_gradients, old)
         # A differentiated lookahead needs the readout's gradient itself, to take it back through the step.
         add_to = None if self._lookahead.second_order else self.hypernet.readout.grad
 
-        def penalty(hypernet: AbstractHypernet) -> Tensor:
-            if self.config.penalty is PenaltyForm.EXACT:
-                return self.config.beta * exact_penalty(hypernet, anchors, draw, embeddings, add_to)
-            return self.config.beta * plain_penalty(hypernet, anchors, draw, embeddings)
+        def penalty(moved: AbstractHypernet) -> tuple[Tensor, Gradients]:
+            return exact_penalty(moved, anchors, draw, old, self.config.beta, add_to)
 
         return self._lookahead.add_gradient(penalty, task_gradients, old)
 
     def _draw(self, anchors: Anchors) -> Draw:
         if self.config.sample is Sample.TASKS:
             return anchors.draw_tasks(self.config.sample_size)
-        if self.config.sample is Sample.ROWS:
+        if self.config.sample is Sample.ROWS and anchors.n_tasks * anchors.n_rows > self.config.sample_above:
             return anchors.draw_rows(self.config.sample_size)
         return anchors.everything()
 
@@ -292,6 +322,11 @@ class Protected(Part):
         return self.embeddings[-1].detach() + noise * fresh.to(self.embeddings[-1])
 
     # Keeping
+
+    @property
+    def numel_shared(self) -> int:
+        """Numbers that all tasks share."""
+        return self.hypernet.count() + self.target.statistics.size + self.buffers_of.numel_shared
 
     @property
     def numel_per_task(self) -> int:

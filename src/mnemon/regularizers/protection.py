@@ -70,8 +70,11 @@ class Protection:
     """What the penalty is taken on in a step: all, a sample of tasks, or a sample of rows."""
     sample_size: int = 32
     """Number of tasks or rows in a sample."""
+    sample_above: int = 0
+    """Rows of earlier tasks up to which all of them are taken (sample=rows): long streams alone are sampled."""
     lookahead: LookaheadMode = LookaheadMode.CONSTANT
-    """Whether the penalty looks ahead by the step of the task gradient: constant, off or differentiated."""
+    """Whether the penalty looks ahead by the step of the task gradient: constant, compiled (the same, faster), off or
+    differentiated."""
     old_embeddings: OldEmbeddings = OldEmbeddings.FIXED
     """Embeddings of earlier tasks: fixed or plastic."""
     new_embedding: NewEmbedding = NewEmbedding.RANDOM
@@ -85,5 +88,7 @@ class Protection:
         check_not_negative(f"{self.section}.beta", self.beta)
         if self.sample_size < 1:
             raise UsageError(f"{self.section}.sample_size must be at least 1, not {self.sample_size}.")
+        if self.sample_above < 0:
+            raise UsageError(f"{self.section}.sample_above must not be negative, not {self.sample_above}.")
         if self.clip is not None and not self.clip > 0:
             raise UsageError(f"{self.section}.clip must be above 0, not {self.clip}.")

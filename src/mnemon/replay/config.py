@@ -31,7 +31,9 @@ class Condition(str, Enum):
     NOISE = "noise"
     """A fixed vector of `condition_size` numbers, drawn once per task from N(0, 1): the paper's text."""
     ONE_HOT = "one-hot"
-    """The task's number as a one-hot vector: the published code."""
+    """The task's number as a one-hot vector, as long as there are tasks."""
+    ONE_HOT_WIDE = "one-hot-wide"
+    """The same in a vector of `condition_size` numbers, most of them always 0: the published code."""
     NONE = "none"
     """Nothing."""
 
@@ -51,11 +53,13 @@ class ReplayConfig(Protection):
     latent: int = 100
     """Length of the noise that a decoder starts from."""
     condition: Condition = Condition.NOISE
-    """What a decoder is told of its task: noise (a fixed random vector), one-hot or none."""
+    """What a decoder is told of its task: noise (a fixed random vector), one-hot, one-hot-wide or none."""
     condition_size: int = 100
-    """Length of the fixed random vector (condition = noise only)."""
+    """Length of the condition (noise and one-hot-wide)."""
     dropout: float = 0.4
     """Share of the discriminator's units that are left out in a step (gan only)."""
+    keep_optimizer: bool = False
+    """Whether one optimizer goes on from task to task; otherwise each task starts with a new one (plain-vae only)."""
     learn_last: bool = False
     """Whether the last task is learned as well; nobody replays it, but it can be looked at."""
 

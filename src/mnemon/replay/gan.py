@@ -13,7 +13,6 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from mnemon.models.init import xavier
 from mnemon.problem import Batch, Problem, Terms, pixels_of
 from mnemon.replay.config import ReplayConfig
 from mnemon.replay.generator import AbstractGenerator
@@ -23,7 +22,7 @@ class GAN(AbstractGenerator):
     """One discriminator for all tasks, which may forget, and a protected generator for each."""
 
     def __init__(self, config: ReplayConfig, problem: Problem):
-        super().__init__(config, problem, xavier(_discriminator(problem.n_inputs, config)))
+        super().__init__(config, problem, problem.started(_discriminator(problem.n_inputs, config)))
 
     def train_step(self, batch: Batch) -> Terms:
         if not self.learning:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from mnemon.errors import UsageError
 from mnemon.models.mlp import MLP
 from mnemon.part import Part
 from mnemon.problem import Problem
@@ -52,7 +53,14 @@ class ProtectedGenerator(Part):
 def _conditions(config: ReplayConfig, n_tasks: int) -> Tensor:
     if config.condition is Condition.NOISE:
         return torch.randn(n_tasks, config.condition_size)
-    return torch.eye(n_tasks) if config.condition is Condition.ONE_HOT else torch.empty(n_tasks, 0)
+    if config.condition is Condition.NONE:
+        return torch.empty(n_tasks, 0)
+    width = n_tasks if config.condition is Condition.ONE_HOT else config.condition_size
+    if width < n_tasks:
+        raise UsageError(
+            f"replay.condition_size must be at least {n_tasks} to tell so many tasks by one number each, not {width}."
+        )
+    return torch.eye(n_tasks, width)
 
 
 class AbstractGenerator(AbstractDrawing):

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
-from mnemon.models.init import xavier
 from mnemon.models.mlp import MLP
 from mnemon.problem import Batch, Problem, Terms, pixels_of
 from mnemon.replay.config import ReplayConfig
@@ -29,7 +28,7 @@ class VAE(AbstractGenerator):
 
     def __init__(self, config: ReplayConfig, problem: Problem):
         encoder = MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU)
-        super().__init__(config, problem, xavier(encoder))
+        super().__init__(config, problem, problem.started(encoder))
         self.n_pixels = problem.n_inputs
 
     def train_step(self, batch: Batch) -> Terms:
@@ -59,17 +58,17 @@ class PlainVAE(AbstractDrawing):
 
     def __init__(self, config: ReplayConfig, problem: Problem):
         super().__init__(config.latent)
-        self.problem = problem
+        self.config, self.problem = config, problem
         self.n_pixels = problem.n_inputs
         self.n_tasks = config.tasks_to_learn(problem.n_tasks)
-        self.encoder = xavier(MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU))
-        self.decoder = xavier(MLP((config.latent,), config.decoder, self.n_pixels, nn.ReLU))
+        self.encoder = problem.started(MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU))
+        self.decoder = problem.started(MLP((config.latent,), config.decoder, self.n_pixels, nn.ReLU))
         self.before: nn.Module | None = None
         """The decoder as it was when the present task began."""
 
     @property
     def n_ready(self) -> int:
-        return min(self.n_begun - bool(self.optimizers), self.n_tasks)
+        return min(self.n_begun - self.in_task, self.n_tasks)
 
     def train_step(self, batch: Batch) -> Terms:
         if not self.optimizers:
@@ -104,10 +103,19 @@ class PlainVAE(AbstractDrawing):
     def start_learning(self) -> None:
         if self.n_begun > self.n_tasks:
             return
-        learned = [*self.encoder.parameters(), *self.decoder.parameters()]
-        self.optimizers = {"vae": self.problem.optimizer.build(learned)}
+        self.optimizers = {"vae": self._optimizer()}
         if self.n_begun > 1:
             self.before = copy.deepcopy(self.decoder).requires_grad_(False)
+
+    def lasting_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        goes_on = self.config.keep_optimizer and self.n_begun < self.n_tasks
+        return {"vae": self._optimizer()} if goes_on else {}
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        """Return the optimizer: a new one, unless there is one that goes on."""
+        kept = self.optimizers.get("vae") if self.config.keep_optimizer else None
+        learned = [*self.encoder.parameters(), *self.decoder.parameters()]
+        return self.problem.optimizer.build(learned) if kept is None else kept
 
     def finish_learning(self, examples: Examples) -> None:
         self.before = None

@@ -26,7 +26,7 @@ from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, read_runs
 from mnemon.results.summary_file import read_summary
-from mnemon.results.tables import check_same_experiment, in_form, spread, tested_on, unit
+from mnemon.results.tables import check_same_experiment, fits, in_form, spread, tested_on, unit
 from mnemon.whole_files import is_there, write_text
 
 FORMAT = 1
@@ -188,7 +188,6 @@ def in_bytes(size: float) -> str:
 _METHOD, _INFERRED, _PUBLISHED = "method", "task\ninferred\nright", "published"
 _AT_THE_END, _RIGHT_AFTER = "at the end", "right after"
 _BESIDE, _BELOW = " ± ", "\n± "
-_ENDLESS = 10_000
 
 
 @dataclass(frozen=True)
@@ -199,8 +198,7 @@ class _Fitted:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = _table(self.entries, _BESIDE)
-        wanted = console.measure(table, options=options.update(max_width=_ENDLESS)).maximum
-        yield table if wanted <= options.max_width else _table(self.entries, _BELOW)
+        yield table if fits(table, console, options) else _table(self.entries, _BELOW)
 
 
 def _table(entries: Sequence[Entry], plus_minus: str) -> Table:
@@ -253,9 +251,17 @@ def _notes(entries: Sequence[Entry]) -> list[str]:
     lines = ["1 seed for each method" if seeds == 1 else f"{seeds} seeds for each method, mean ± SEM"]
     if finished < runs:
         lines[0] += f"; {finished} of {runs} runs are finished"
+    if shared := _shared_changes(entries):
+        lines.append(f"In all methods: {', '.join(shared)}")
     lines += [f"{e.label}: seed {seed} failed: {reason}" for e in entries for seed, reason in e.failures.items()]
     lines += [f"{e.label}: {alarm}" for e in entries for r in e.records for alarm in r.alarms]
     return list(dict.fromkeys(lines))
+
+
+def _shared_changes(entries: Sequence[Entry]) -> list[str]:
+    """Return the settings in which all methods differ from their presets; those of one alone are in its label."""
+    first, *others = (entry.records[0].changes for entry in entries)
+    return [change for change in first if all(change in other for other in others)]
 
 
 # The files

@@ -12,7 +12,7 @@ from mnemon.config import flat
 from mnemon.results.comparison import FILE, Comparison, read_entries
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, read_runs
-from mnemon.results.tables import subject, voted
+from mnemon.results.tables import draws_tasks, subject, tasks_of, voted
 
 MOST_NAMED = 3
 """Settings that a label names."""
@@ -88,7 +88,7 @@ def _by_settings(runs: dict[Path, RunRecord]) -> list[Experiment]:
         key, times = json.dumps([record.config, *subject(record)], sort_keys=True), 0
         while (key, times) in found and record.seed in {r.seed for r in found[key, times].records}:
             times += 1
-        label = f"{record.preset} vote={vote}" if (vote := voted(record)) > 1 else record.preset
+        label = f"{record.name} vote={vote}" if (vote := voted(record)) > 1 else record.name
         found.setdefault((key, times), Experiment(label, {})).runs[path] = record
     experiments = list(found.values())
     for label in {experiment.label for experiment in experiments}:
@@ -97,7 +97,7 @@ def _by_settings(runs: dict[Path, RunRecord]) -> list[Experiment]:
 
 
 def _tell_apart(experiments: list[Experiment]) -> None:
-    """Name what differs between experiments of one preset, or else their folders."""
+    """Name what differs between experiments of one name, or else their folders."""
     if len(experiments) == 1:
         return
     settings = [dict(flat(experiment.first.config)) for experiment in experiments]
@@ -117,9 +117,10 @@ def _by_tasks(experiments: Iterable[Experiment]) -> list[Group]:
     found: dict[str, Group] = {}
     for experiment in experiments:
         first = experiment.first
-        title = ", ".join(word for word in (benchmark_of(first), scenario_of(first)) if word)
-        key = json.dumps([title, first.metric, first.task_names])
-        found.setdefault(key, Group(title or first.preset, [])).experiments.append(experiment)
+        drawn = "tasks drawn by seed" if draws_tasks(first) else ""
+        title = ", ".join(word for word in (benchmark_of(first), scenario_of(first), drawn) if word)
+        key = json.dumps([title, first.metric, tasks_of(first)])
+        found.setdefault(key, Group(title or first.name, [])).experiments.append(experiment)
     return list(found.values())
 
 

@@ -29,6 +29,7 @@ from mnemon.results.facts import (
     read_facts,
 )
 from mnemon.results.metrics import AccuracyMatrix
+from mnemon.results.naming import name_of
 from mnemon.whole_files import is_there, read_text, write_text
 
 FORMAT = 2
@@ -38,7 +39,7 @@ _NUMBERS = ("matrix", "inferred", "untrained", "drift", "seconds")
 """What holds numbers, with null in place of NaN."""
 _COUNTS = ("learned", "per_task", "n_tasks", "target", "compression")
 """Counts that every record has."""
-_DERIVED = ("metrics", "missing")
+_DERIVED = ("name", "metrics", "missing")
 """What is written for other programs, and follows from the rest."""
 _SHOWN: dict[str, dict[str, Any]] = {
     "benchmark": {"name": str},
@@ -76,7 +77,14 @@ class RunRecord:
     """Mechanisms of the method that never acted and tasks that were not learned, each in a sentence."""
     finished: bool = False
     published: str = ""
+    changes: list[str] = field(default_factory=list)
+    """In what the settings differ from the preset's, as `--set` takes it; older records do not say."""
     format: int = FORMAT
+
+    @property
+    def name(self) -> str:
+        """What the run is called: after what was run."""
+        return name_of(self.preset, self.changes, self.config)
 
     @property
     def accuracy(self) -> AccuracyMatrix:
@@ -98,6 +106,7 @@ class RunRecord:
         facts = asdict(self)
         config, losses = facts.pop("config"), facts.pop("losses")
         metrics = self.accuracy.metrics
+        facts = {"name": self.name, **facts}
         facts["metrics"] = {name: metric.value for name, metric in metrics.items()}
         facts["missing"] = {name: metric.reason for name, metric in metrics.items() if metric.reason}
         write_text(folder / CONFIG, write_toml(config))
@@ -106,8 +115,11 @@ class RunRecord:
         write_text(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
 
     @classmethod
-    def read(cls, folder: Path) -> RunRecord:
-        """Read a run folder; every value has its type, and lists have lengths that fit."""
+    def read(cls, folder: Path, losses: bool = True) -> RunRecord:
+        """Read a run folder; every value has its type, and lists have lengths that fit.
+
+        `losses`: read them, too, which takes as long as all the rest of a long run.
+        """
         with _damage_named(folder, RECORD):
             facts = read_facts(folder / RECORD)
         _check_format(folder, facts)
@@ -116,7 +128,7 @@ class RunRecord:
         with _damage_named(folder, CONFIG):
             record.config = _settings(read_toml(read_text(folder / CONFIG)))
         with _damage_named(folder, LOSSES):
-            lines = read_text(folder / LOSSES).splitlines() if is_there(folder / LOSSES) else []
+            lines = read_text(folder / LOSSES).splitlines() if losses and is_there(folder / LOSSES) else []
             record.losses = [_loss(line) for line in lines]
         return record
 
@@ -225,7 +237,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"Could not make the folder {folder}: {error}.") from error
+        raise UsageError(f"Could not make the folder {folder}: {error.strerror or error}.") from error
 
 
 def _without_nan(value: Any) -> Any:

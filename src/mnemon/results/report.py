@@ -19,7 +19,7 @@ from mnemon.results.groups import Experiment, Group, gather
 from mnemon.results.page import Charts, Pictures
 from mnemon.results.runs import Complete, as_it_is
 from mnemon.results.sections import Section, alarms_of
-from mnemon.results.verdict import UNKNOWN, Background
+from mnemon.results.verdict import MARGIN, UNKNOWN, Background
 from mnemon.whole_files import is_there, write_text
 
 FILE = "report.html"
@@ -99,6 +99,7 @@ def page(groups: Sequence[Group], background: Callable[[str], Background] = lamb
         sections=sections,
         boards=boards,
         units=" and ".join(dict.fromkeys(section.unit for section in sections if section.record.published)),
+        margin=MARGIN,
         alarms=alarms_of(experiments),
         n_runs=sum(len(experiment.runs) for experiment in experiments),
         most_drawn=MOST_DRAWN,

@@ -13,10 +13,11 @@ from mnemon.results.comparison import in_bytes, kept_per_task, ms_per_step, para
 from mnemon.results.figures.style import MOST_SERIES, spread_out
 from mnemon.results.groups import Experiment, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
+from mnemon.results.naming import described
 from mnemon.results.page import Charts, Figure, Pictures, Sheet, Table, spread_as, spread_of
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import tested_on, unit
-from mnemon.results.verdict import UNKNOWN, Background, judge
+from mnemon.results.tables import names_over_seeds, tested_on, unit
+from mnemon.results.verdict import UNKNOWN, Background, Judgement, judge, signed
 
 MOST_PLACES = 50
 """Places along a side of the map of an embedding space."""
@@ -49,6 +50,11 @@ class Section:
     @property
     def label(self) -> str:
         return self.experiment.label
+
+    @property
+    def made_of(self) -> str:
+        """Its preset, and in what it differs from that."""
+        return described(self.record.preset, self.record.changes)
 
     @property
     def record(self) -> RunRecord:
@@ -94,15 +100,15 @@ class Section:
     @property
     def verdict(self) -> dict[str, str]:
         verdict = judge(self.records, self.background)
-        difference = "" if math.isnan(verdict.difference) else f"{verdict.difference + 0.0:+.{self.record.digits}f}"
+        difference = signed(verdict.difference, self.record.digits)
         measured = spread_of((r.accuracy.final.value for r in self.records if r.finished), self.record)
         return {
             "published": self.record.published or "·",
             "measured": measured,
             "n": str(verdict.n),
             "difference": difference or "·",
-            "judgement": verdict.judgement.value,
-            "kind": verdict.judgement.name.lower().replace("_", "-"),
+            "words": verdict.words,
+            "kind": _kind(verdict.judgement, self.record.accuracy.of_errors),
             "reason": verdict.reason,
         }
 
@@ -110,7 +116,7 @@ class Section:
     def tasks(self) -> Table:
         record, values = self.record, [r.accuracy.values for r in self.records]
         rows = []
-        for j, name in enumerate(record.task_names):
+        for j, name in enumerate(names_over_seeds(self.records)):
             during, final = [v[j, j] for v in values], [v[-1, j] for v in values]
             change = [b - a for a, b in zip(during, final, strict=True)]
             rows.append([f"{j + 1}: {name}", *(spread_of(numbers, record) for numbers in (during, final, change))])
@@ -231,6 +237,13 @@ def alarms_of(experiments: Sequence[Experiment]) -> list[str]:
 
 
 # Small things that are shown
+
+
+def _kind(judgement: Judgement, of_errors: bool) -> str:
+    """Say whether a judgement is good news: of accuracies the higher is the better, of errors the lower."""
+    if judgement is (Judgement.ABOVE if of_errors else Judgement.BELOW):
+        return "worse"
+    return "open" if judgement in (Judgement.UNDECIDED, Judgement.NOT_COMPARABLE) else "reached"
 
 
 def _plain(value: Any) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -29,6 +29,7 @@ from mnemon.errors import UsageError
 from mnemon.notation import read_json, write_toml
 from mnemon.results.facts import METRICS, check_at_least, check_choice, check_numbers
 from mnemon.results.summary_file import read_summary
+from mnemon.results.tables import fits
 from mnemon.whole_files import is_there, read_text, write_text
 
 FORMAT = 1
@@ -158,7 +159,7 @@ def write_best(folder: Path, record: SweepRecord, best: Trial) -> None:
     """Write a preset of the best settings; it is tested on the test data."""
     values: dict[str, Any] = {
         "like": record.preset,
-        "about": f"The best of a sweep of {record.preset}: {_score(best.score, record)} {judged_by(record)}.",
+        "about": f"The best of a sweep of {record.preset}: {score(best.score, record)} {judged_by(record)}.",
     }
     for path, value in {**record.fixed, **best.settings}.items():
         *tables, last = path.split(".")
@@ -181,7 +182,8 @@ def judged_by(record: SweepRecord) -> str:
     return f"{'% correct' if record.metric == 'accuracy' else 'mean squared error'} on {data}"
 
 
-def _score(value: float, record: SweepRecord) -> str:
+def score(value: float, record: SweepRecord) -> str:
+    """Show a score; a dot where it is missing."""
     return "·" if math.isnan(value) else f"{value:.2f}" if record.metric == "accuracy" else f"{value:.4f}"
 
 
@@ -189,14 +191,36 @@ def shown(record: SweepRecord, trials: Sequence[Trial], most: int = 10) -> Rende
     """Show the best trials, and how many there are."""
     title = Text(f"\nSweep of {record.preset}", style="bold")
     title.append(f"  {judged_by(record)}, mean over tasks; seed {record.seed}\n", style="")
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
-    for name in ("trial", "score", *(name.rpartition(".")[2] for name in names)):
-        table.add_column(name, justify="right", overflow="fold")
-    for i, trial in enumerate(ranked(trials, record.metric)[:most]):
-        values = (_short(trial.settings.get(name, "")) for name in names)
-        table.add_row(str(trial.number), _score(trial.score, record), *values, style="bold" if i == 0 else "")
-    return Group(title, table, Text(counted(record, trials)))
+    if record.fixed:
+        title.append(f"In all trials: {', '.join(as_word(*setting) for setting in record.fixed.items())}\n", style="")
+    return Group(title, _Fitted(record, ranked(trials, record.metric)[:most]), Text(counted(record, trials)))
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The best trials as the terminal allows: a column for each setting, or all settings in one."""
+
+    record: SweepRecord
+    best: Sequence[Trial]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = list(dict.fromkeys(name for trial in self.best for name in trial.settings))
+        short = [name.rpartition(".")[2] for name in names]
+        cells = [[_short(trial.settings.get(name, "")) for name in names] for trial in self.best]
+        table = self._table(short, cells)
+        if not fits(table, console, options):
+            said = (zip(short, row, strict=True) for row in cells)
+            table = self._table(["settings"], [[", ".join(f"{n}={value}" for n, value in row)] for row in said])
+        yield table
+
+    def _table(self, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
+        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for name in ("trial", "score", *columns):
+            table.add_column(name, justify="left" if name == "settings" else "right", overflow="fold")
+        for i, (trial, row) in enumerate(zip(self.best, cells, strict=True)):
+            value = score(trial.score, self.record)
+            table.add_row(str(trial.number), value, *row, style="bold" if i == 0 else "")
+        return table
 
 
 def shown_folder(folder: Path) -> tuple[RenderableType, list[str]]:

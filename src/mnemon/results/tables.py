@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mnemon.config import differences
 from mnemon.errors import UsageError
 from mnemon.results.metrics import METRICS, mean_and_sem
+from mnemon.results.naming import described
 from mnemon.results.record import RunRecord
 
 MOST_TASKS = 10
 """Tasks shown in full; of longer streams the first and last are shown."""
+_ENDLESS = 10_000
 
 
 def summary(records: Sequence[RunRecord]) -> RenderableType:
@@ -39,12 +41,28 @@ def check_same_experiment(records: Sequence[RunRecord]) -> None:
         if subject(r) != subject(first):
             raise UsageError(f"There are runs of different tasks here, though of the same settings. {remedy}")
         if r.seed in (other.seed for other in records[:i]):
-            raise UsageError(f"There are two runs of {r.preset} with seed {r.seed} here. {remedy}")
+            raise UsageError(f"There are two runs of {r.name} with seed {r.seed} here. {remedy}")
 
 
 def subject(record: RunRecord) -> tuple[str, str, list[str]]:
     """Return what runs must have in common, beside their settings, for their numbers to be averaged."""
-    return record.preset, record.metric, record.task_names
+    return record.preset, record.metric, tasks_of(record)
+
+
+def tasks_of(record: RunRecord) -> list[str]:
+    """Return the tasks of a run as all seeds of it have them: by number only, where each seed draws its own."""
+    return [str(j + 1) for j in range(len(record.task_names))] if draws_tasks(record) else record.task_names
+
+
+def draws_tasks(record: RunRecord) -> bool:
+    """Tell whether each seed has tasks of its own."""
+    return bool(record.config.get("benchmark", {}).get("pairs") == "shuffled")
+
+
+def names_over_seeds(records: Sequence[RunRecord]) -> list[str]:
+    """Return the names of the tasks of some seeds, which may have drawn their own."""
+    every = zip(*(record.task_names for record in records), strict=True)
+    return [names[0] if len(set(names)) == 1 else "drawn by seed" for names in every]
 
 
 def matrix_table(record: RunRecord) -> RenderableType:
@@ -90,6 +108,11 @@ def voted(record: RunRecord) -> int:
     return int(record.config.get("method", {}).get("vote", 1))
 
 
+def fits(table: Table, console: Console, options: ConsoleOptions) -> bool:
+    """Say whether a table is shown whole, with no cell folded."""
+    return console.measure(table, options=options.update(max_width=_ENDLESS)).maximum <= options.max_width
+
+
 def in_form(value: float, form: str) -> str:
     """Show a number; a dot where it is missing."""
     return "·" if math.isnan(value) else format(value, form)
@@ -110,11 +133,13 @@ def _title(records: Sequence[RunRecord], counted: Sequence[RunRecord]) -> Text:
     some = f"{n} seeds" if n == len(records) else f"{n} of {len(records)} seeds"
     seeds = f"seed {first.seed}" if len(records) == 1 else some if n == 1 else f"{some}, mean ± SEM"
     method = first.config.get("method", {}).get("name", "")
-    text = Text(f"\n{first.preset}", style="bold")
+    text = Text(f"\n{first.name}", style="bold")
     text.append(f"  {method}, {seeds}", style="")
     unfinished = [r for r in records if not r.finished]
     if unfinished:
         text.append(f"  ({len(unfinished)} not finished)", style="yellow")
+    if said := described(first.preset, first.changes):
+        text.append(f"\n{said}", style="")
     return text
 
 
@@ -128,7 +153,7 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
         ("change", "right"),
     ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    matrices = [r.accuracy.values for r in records]
+    matrices, names = [r.accuracy.values for r in records], names_over_seeds(records)
     shown = _shown(len(first.task_names))
     for j in shown:
         if j is None:
@@ -136,8 +161,7 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
             continue
         during, final = [m[j, j] for m in matrices], [m[-1, j] for m in matrices]
         change = [b - a for a, b in zip(during, final, strict=True)]
-        name = f"{j + 1}: {first.task_names[j]}"
-        table.add_row(name, spread(during, first), spread(final, first), spread(change, first))
+        table.add_row(f"{j + 1}: {names[j]}", spread(during, first), spread(final, first), spread(change, first))
     metrics = [r.accuracy for r in records]
     during, final = [m.during.value for m in metrics], [m.final.value for m in metrics]
     table.add_section()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mnemon.errors import CheckpointError
 from mnemon.notation import NotationError, read_json
-from mnemon.whole_files import check_regular, replacing
+from mnemon.whole_files import check_regular, is_file, replacing
 
 FILE = "checkpoint.safetensors"
 FORMAT = 4
@@ -36,7 +36,7 @@ def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Non
     try:
         write(folder / FILE, tensors, {"format": FORMAT, **facts})
     except OSError as error:
-        kept = " The last good one is kept." if (folder / FILE).exists() else ""
+        kept = " The last good one is kept." if is_file(folder / FILE) else ""
         raise CheckpointError(
             f"Could not save the checkpoint in {folder}: {error.strerror or error}.{kept} "
             "Make room for it, or see that the folder can be written to, and resume."

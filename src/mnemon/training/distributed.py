@@ -30,7 +30,15 @@ from mnemon.regularizers.lookahead import LookaheadMode
 from mnemon.training.batches import past_share
 
 T = TypeVar("T")
-SHARED = ("hypernet", "finetuned-target", "from-scratch", "joint", "online-ewc", "synaptic-intelligence")
+SHARED = (
+    "hypernet",
+    "finetuned-target",
+    "from-scratch",
+    "from-scratch-hypernet",
+    "joint",
+    "online-ewc",
+    "synaptic-intelligence",
+)
 """Methods whose steps draw no random numbers per example, so that parts of a batch add up to the whole."""
 joined = False
 """Whether this process was ever one of several."""

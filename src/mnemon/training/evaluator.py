@@ -37,10 +37,10 @@ def evaluate(learner: AbstractLearner, task: Task, task_id: int) -> Score:
 
 def _told(learner: AbstractLearner, task: Task, task_id: int) -> float:
     """Return the sum over a test set of whose inputs the task is told."""
-    total, size = 0.0, at_once(task.test.inputs)
+    total, size, predict = 0.0, at_once(task.test.inputs), learner.predictor(task_id)
     for start in range(0, len(task.test), size):
         inputs, targets = task.test.batch(slice(start, start + size))
-        outputs = learner.predict(inputs, task_id)
+        outputs = predict(inputs)
         if learner.problem.kind is Kind.CLASSIFICATION:
             total += _percent(outputs.argmax(1) == targets)
         else:

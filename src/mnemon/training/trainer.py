@@ -25,9 +25,10 @@ from mnemon.training import checkpoint
 from mnemon.training.batches import Batches
 from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.evaluator import evaluate_all
+from mnemon.whole_files import is_file
 
 LOSSES = "losses"
-BESIDE = {LOSSES, "steps"}
+BESIDE = {LOSSES, "steps", "metric"}
 """What a checkpoint's header does not hold of the progress."""
 HARDLY = 0.5
 """The share of a guess's success below which a task counts as hardly recognised."""
@@ -108,6 +109,8 @@ class Progress:
     """The largest size that each term of the loss had from the second task on."""
     steps: tuple[int, ...] = ()
     """Steps of each task; it follows from the settings and is not kept."""
+    metric: str = "accuracy"
+    """What is measured; it follows from the tasks and is not kept."""
 
     def see(self, terms: dict[str, float]) -> None:
         """Take note of the terms of a step."""
@@ -151,7 +154,8 @@ class Trainer:
         self.learner, self.stream, self.config, self.seed = learner, stream, config, seed
         self.folder, self.watcher, self.should_stop = folder, watcher or Watcher(), should_stop
         self.identity = identity or {}
-        self.progress = Progress(steps=tuple(config.steps_for(len(task.train)) for task in stream.tasks))
+        steps = tuple(config.steps_for(len(task.train)) for task in stream.tasks)
+        self.progress = Progress(steps=steps, metric=stream.metric)
         self._last_save = time.monotonic()
 
     def run(self) -> Progress:
@@ -233,7 +237,7 @@ class Trainer:
 
     def _failure(self, what: str, step: int) -> TrainingError:
         task = self.stream.tasks[self.progress.task_id].name
-        kept = self.folder is not None and (self.folder / checkpoint.FILE).exists()
+        kept = self.folder is not None and is_file(self.folder / checkpoint.FILE)
         return TrainingError(
             f"{what} in task {self.progress.task_id + 1} ('{task}'), step {step}; try a smaller optimizer.lr."
             + (f" The last checkpoint before that is kept in {self.folder}." if kept else "")
@@ -303,7 +307,7 @@ class Trainer:
         known = {name: facts[name] for name in Progress.__dataclass_fields__ if name not in BESIDE}
         progress: Progress = build(Progress, known, "checkpoint")
         convert(list[dict[str, float]], losses, "checkpoint.losses")
-        progress.losses, progress.steps = losses, self.progress.steps
+        progress.losses, progress.steps, progress.metric = losses, self.progress.steps, self.progress.metric
         n_tasks = len(self.stream)
         steps = progress.steps[progress.task_id] if 0 <= progress.task_id < n_tasks else 0
         rows = [*progress.matrix, *progress.inferred, *([progress.untrained] if progress.untrained else [])]

@@ -41,6 +41,8 @@ class Event(NamedTuple):
     failure: str = ""
     steps: tuple[int, ...] = ()
     """Steps of each task."""
+    metric: str = "accuracy"
+    """What was measured: accuracy (percent) or mse."""
 
 
 class Reporter(Watcher):
@@ -53,12 +55,15 @@ class Reporter(Watcher):
         now = time.monotonic()
         if now - self._last > 0.2:
             self._last = now
-            n_tasks = len(progress.untrained)
-            self.send(Event(self.run, n_tasks, progress.task_id, progress.step, terms, None, "", progress.steps))
+            self._send(progress, progress.task_id, terms, None)
 
     def on_task_end(self, progress: Progress) -> None:
-        row = progress.matrix[-1]
-        self.send(Event(self.run, len(row), progress.task_id - 1, progress.step, {}, row, "", progress.steps))
+        self._send(progress, progress.task_id - 1, {}, progress.matrix[-1])
+
+    def _send(self, progress: Progress, task_id: int, terms: dict[str, float], row: list[float] | None) -> None:
+        n_tasks = len(progress.steps)
+        event = Event(self.run, n_tasks, task_id, progress.step, terms, row, "", progress.steps, progress.metric)
+        self.send(event)
 
 
 def do(job: Job, place: Place, send: Callable[[Event], None], should_stop: Callable[[], bool]) -> None:

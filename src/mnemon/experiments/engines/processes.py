@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
+from mnemon.allocator import processes_with_huge_pages
 from mnemon.experiments.engines import Ended, Lost
 from mnemon.experiments.engines.job import Event, Job, do
 from mnemon.experiments.run import Place
@@ -63,7 +64,7 @@ class Processes:
         if self._pool is None:
             shared = (self._asked, self._events)
             self._pool = ProcessPoolExecutor(self._workers, self._context, _begin_worker, shared)
-        with _signals_held():
+        with _signals_held(), processes_with_huge_pages():
             return self._pool.submit(_work, job, self._place, slot)
 
     def _leave_pool(self) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mnemon.config import differences
-from mnemon.errors import UsageError
+from mnemon.errors import DataError, UsageError
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
 from mnemon.experiments.reproduce.shelf import Shelf, key_of, substance
-from mnemon.experiments.reproduce.verdict import NOT_COMPARABLE, WAITING, Line, judge
+from mnemon.experiments.reproduce.verdict import Line
 from mnemon.experiments.run import Place, begin
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
 from mnemon.experiments.study import Job
+from mnemon.results.naming import short_name
 from mnemon.results.record import RECORD, RunRecord, make_folder
 from mnemon.whole_files import is_there
 
@@ -66,44 +66,66 @@ class Plan:
     """Of the jobs, how many go on from a checkpoint."""
     seconds: float
     """About how long the jobs take on one core."""
+    skipped: list[Wanted]
+    """The cells with runs that cannot be made: their data are missing."""
+
+    def can_show(self, recipe: Recipe, shelf: Shelf) -> bool:
+        """Tell whether there is anything to show of a recipe: not if all that it needs is skipped."""
+        own = [one for one in self.cells if one.recipe is recipe and one.config is not None]
+        skipped = {one.key for one in self.skipped} - shelf.finished.keys()
+        return not own or any(one.key not in skipped for one in own)
 
 
-def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf) -> Plan:
-    """Find out what is left; what several recipes need is run once, all cells of a seed before the next seed."""
-    needed: dict[tuple[int, str], Wanted] = {}
-    for one in cells:
-        if one.config is not None:
-            for seed in range(seeds or one.recipe.n_seeds(one.cell, one.budget)):
-                needed.setdefault((seed, one.key), one)
+def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf, without: Collection[str] = ()) -> Plan:
+    """Find out what is left; what several recipes need is run once, all cells of a seed before the next seed.
+
+    `without`: benchmarks whose data are missing.
+    """
+    needed = _needed(cells, seeds)
+    left = {(seed, key): one for (seed, key), one in needed.items() if seed not in shelf.finished.get(key, {})}
+    skipped = {key for (_, key), one in left.items() if _benchmark(one) in without}
     jobs: list[Job] = []
-    n_done, n_begun, seconds, taken = 0, 0, 0.0, set[Path]()
-    for seed, key in sorted(needed, key=lambda both: both[0]):
-        one = needed[seed, key]
-        assert one.config is not None
-        if seed in shelf.finished.get(key, {}):
-            n_done += 1
+    n_begun, seconds, taken = 0, 0.0, set[Path]()
+    for (seed, key), one in left.items():
+        if key in skipped:
             continue
         begun = shelf.unfinished.get(key, {}).get(seed)
-        config, folder = (
-            (begun.config, begun.folder)
-            if begun
-            else (one.config, out / RUNS / folder_name(one.variant) / f"seed-{seed}")
-        )
-        if begun is None:
-            _check_free(folder, one.config)
+        config, folder = (begun.config, begun.folder) if begun else _new_run(one, seed, out)
         if folder in taken:
             raise UsageError(f"Two different runs would both be kept in {folder}: name their settings alike.")
         taken.add(folder)
         n_begun += begun is not None
         seconds += one.variant.seconds
         jobs.append(Job(len(jobs), config, seed, folder, folder.parent.name))
-    return Plan(cells, jobs, n_done, n_begun, seconds)
+    n_done = len(needed) - len(left)
+    return Plan(cells, jobs, n_done, n_begun, seconds, [one for one in cells if one.key in skipped])
+
+
+def _needed(cells: list[Wanted], seeds: int | None) -> dict[tuple[int, str], Wanted]:
+    """Return the runs that cells need by seed and settings, in the order in which they are run."""
+    needed: dict[tuple[int, str], Wanted] = {}
+    for one in cells:
+        if one.config is not None:
+            for seed in range(seeds or one.recipe.n_seeds(one.cell, one.budget)):
+                needed.setdefault((seed, one.key), one)
+    return dict(sorted(needed.items(), key=lambda item: item[0][0]))
+
+
+def _benchmark(one: Wanted) -> str:
+    return one.config.benchmark_name if one.config else ""
+
+
+def _new_run(one: Wanted, seed: int, out: Path) -> tuple[RunConfig, Path]:
+    """Return the config and the folder of a run that is not begun yet."""
+    assert one.config is not None
+    folder = out / RUNS / folder_name(one.variant) / f"seed-{seed}"
+    _check_free(folder, one.config)
+    return one.config, folder
 
 
 def folder_name(variant: Variant) -> str:
     """Return the name of a variant's folder, for any file system: PRESET, PRESET@budget, PRESET@budget+name=value."""
-    own = [re.sub(r"[^\w.=-]+", "-", word).replace("=-", "=").strip("-") for word in variant.own]
-    return "+".join([variant.preset + (f"@{variant.budget}" if variant.budget else ""), *own])
+    return short_name(variant.preset + (f"@{variant.budget}" if variant.budget else ""), variant.own)
 
 
 def _check_free(folder: Path, config: RunConfig) -> None:
@@ -121,14 +143,27 @@ def _check_free(folder: Path, config: RunConfig) -> None:
     )
 
 
-def prepare(jobs: Sequence[Job], place: Place) -> None:
-    """Make the folders of the jobs, after all that can be wrong with data and networks has shown itself."""
+def missing_data(jobs: Sequence[Job], place: Place) -> dict[str, str]:
+    """Return the benchmarks whose data are missing or damaged, each with what is to be said of that.
+
+    Whatever else can be wrong with settings and networks shows here, too, before anything is written.
+    """
+    missing: dict[str, str] = {}
     checked = set()
     for job in jobs:
         kind = (repr(job.config.benchmark), job.config.method_name)
-        if kind not in checked:
+        if kind in checked or job.config.benchmark_name in missing:
+            continue
+        checked.add(kind)
+        try:
             begin(job.config, job.seed, place)
-            checked.add(kind)
+        except DataError as error:
+            missing[job.config.benchmark_name] = str(error)
+    return missing
+
+
+def make_folders(jobs: Sequence[Job]) -> None:
+    """Make the folders of the jobs."""
     for job in jobs:
         make_folder(job.folder)
 
@@ -143,25 +178,26 @@ def lines(one: Wanted, shelf: Shelf) -> list[Line]:
 
 
 def _line(one: Wanted, metric: str, records: list[RunRecord]) -> Line:
-    cell, recipe = one.cell, one.recipe
+    cell = one.cell
     found = [(record.seed, value) for record in records if not math.isnan(value := measured(record, metric))]
-    values = tuple(value for _, value in found)
-    errors = any(record.accuracy.of_errors for record in records)
-    digits = 4 if metric == "drift" else max((record.digits for record in records), default=2)
-    published = cell.published.get(metric)
-    why, detail = _not_comparable(one) if published and values else ("", "")
-    if one.config is None:
-        verdict = f"{WAITING} its preset {one.variant.preset}"
-    elif why:
-        verdict = f"{NOT_COMPARABLE}: {why}"
-    else:
-        verdict = judge(published, recipe.published_seeds(cell), values, digits, errors)
-    x = cell.x
-    if recipe.against == "compression" and records:
-        x = records[0].counts["compression"]
-    seeds = tuple(seed for seed, _ in found)
+    numbers = tuple(one.recipe.numbers(cell, metric))
+    obstacle, detail = _not_comparable(one) if numbers and found else ("", "")
     return Line(
-        recipe.name, cell.row, cell.column, metric, one.budget, published, values, seeds, digits, verdict, detail, x
+        one.recipe.name,
+        cell.row,
+        cell.column,
+        metric,
+        one.budget,
+        numbers,
+        values=tuple(value for _, value in found),
+        seeds=tuple(seed for seed, _ in found),
+        digits=4 if metric == "drift" else max((record.digits for record in records), default=2),
+        of_errors=metric == "drift" or any(record.accuracy.of_errors for record in records),
+        obstacle=obstacle,
+        detail=detail,
+        waits_for="" if one.config else one.variant.preset,
+        x=records[0].counts["compression"] if one.recipe.against == "compression" and records else cell.x,
+        key=one.key or one.variant.preset,
     )
 
 

@@ -22,7 +22,7 @@ from mnemon.experiments.preset import Preset, all_presets
 from mnemon.experiments.reproduce.architectures import Architectures
 from mnemon.notation import read_toml
 from mnemon.results.published import Published, read
-from mnemon.results.verdict import UNKNOWN, Background
+from mnemon.results.verdict import UNKNOWN, Background, Other
 from mnemon.whole_files import read_text
 
 FOLDER = Path(__file__).parent.parent / "recipes"
@@ -33,6 +33,8 @@ BUDGETS = {
     SMOKE: "about a minute for each, on the embedded digits",
 }
 _LEFT_OUT = "left out"
+ALL = "all"
+"""Stands for the names of all recipes."""
 MOST_NAMES = 12
 """Cells that are named in a sentence."""
 
@@ -62,15 +64,8 @@ class Variant:
         """About how long a seed takes on one core: as stated, or as the preset says, times steps and tasks."""
         if self.stated_cost or not self.exists:
             return cost.seconds(self.stated_cost) if self.stated_cost else 0.0
-        full = self.full_cost or presets()[self.preset].cost
-        return cost.seconds(full) * self._ratio("training", "steps") * self._ratio("benchmark", "n_tasks")
-
-    def _ratio(self, section: str, name: str) -> float:
-        before = presets()[self.preset].given(section, name)
-        after = [
-            word.partition("=")[2] for word in self.settings if word.startswith((f"{name}=", f"{section}.{name}="))
-        ]
-        return float(after[-1]) / float(before) if before and after else 1.0
+        changes = {name: value for name, _, value in (word.partition("=") for word in self.settings)}
+        return presets()[self.preset].seconds(changes, self.full_cost)
 
 
 @dataclass(frozen=True)
@@ -132,6 +127,23 @@ class Recipe:
         known = background(cell.preset).seeds if cell.number is None else None
         return known or self.n_seeds(cell, PAPER)
 
+    def numbers(self, cell: Cell, metric: str) -> list[tuple[Published, int | None]]:
+        """Return what was published for the runs of a cell, each number with its number of seeds.
+
+        The cell's own comes first, then those that the preset and other recipes have for the same settings.
+        """
+        own = cell.published.get(metric)
+        if own is None:
+            return []
+        found: dict[Published, int | None] = {own: self.published_seeds(cell)}
+        if cell.number is None or not cell.settings:
+            known = background(cell.preset)
+            texts = [(_number_of(cell.preset, ()), known.seeds), *((one.text, one.seeds) for one in known.others)]
+            for text, seeds in texts:
+                if (number := read(text, metric)) is not None:
+                    found.setdefault(number, seeds)
+        return list(found.items())
+
     def seconds(self, budget: str, seeds: int | None = None) -> float:
         """Return about how long it takes on one core."""
         runs = {c.variants[budget]: seeds or self.n_seeds(c, budget) for c in self.cells if budget in c.variants}
@@ -176,8 +188,8 @@ def _load(path: Path) -> Recipe:
 
 
 def chosen(wanted: Sequence[str], only: Sequence[str] = ()) -> list[Recipe]:
-    """Return the recipes of these names, all without a name; of their cells only those that fit a pattern."""
-    recipes = [load(name) for name in dict.fromkeys(wanted or names())]
+    """Return the recipes of these names, all without a name or by "all"; of their cells those that fit a pattern."""
+    recipes = [load(name) for name in (names() if ALL in wanted else dict.fromkeys(wanted or names()))]
     if not only:
         return recipes
     found = [replace(r, cells=tuple(cell for cell in r.cells if _fits(cell, only))) for r in recipes]
@@ -194,13 +206,14 @@ def _fits(cell: Cell, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(cell.name, pattern) for pattern in patterns)
 
 
-def _number_of(preset: str, settings: Sequence[str]) -> str:
+def _number_of(preset: str, settings: tuple[str, ...]) -> str:
     """Return what was published for a preset, if these settings leave it what it is."""
     text = presets()[preset].published if preset in presets() else ""
     return text if text and (not settings or _key(preset, settings) == _key(preset)) else ""
 
 
-def _key(preset: str, settings: Sequence[str] = ()) -> str:
+@functools.cache
+def _key(preset: str, settings: tuple[str, ...] = ()) -> str:
     from mnemon.experiments.reproduce.shelf import key_of  # here: torch, which a list of recipes can do without
     from mnemon.experiments.run_config import resolve
 
@@ -218,12 +231,20 @@ def _backgrounds(folder: Path) -> dict[str, Background]:
     for path in sorted(folder.glob("*.toml")):
         table = _read(path)
         for cell in table.get("cells", ()):
-            if "published" not in cell and not cell.get("settings"):
+            if not cell.get("settings"):
                 before = found.get(cell["preset"], UNKNOWN)
-                seeds = max(cell.get("seeds", table.get("seeds", {}).get(PAPER, 0)), before.seeds or 0) or None
-                caveat = before.caveat or cell.get("caveat", table.get("caveat", ""))
-                found[cell["preset"]] = Background(seeds, caveat)
+                seeds = cell.get("seeds", table.get("seeds", {}).get(PAPER))
+                caveat = cell.get("caveat", table.get("caveat", ""))
+                found[cell["preset"]] = _with_cell(before, cell.get("published"), seeds, caveat, path.stem)
     return found
+
+
+def _with_cell(before: Background, text: str | None, seeds: int | None, caveat: str, recipe: str) -> Background:
+    """Add what a cell that changes nothing in its preset says of the preset's number, or its own other number."""
+    if text is None:
+        return replace(before, seeds=max(seeds or 0, before.seeds or 0) or None, caveat=before.caveat or caveat)
+    other = (Other(text, seeds, recipe),) if text and not caveat else ()
+    return replace(before, others=(*before.others, *other))
 
 
 @functools.cache

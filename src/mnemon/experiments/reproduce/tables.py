@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mnemon.experiments.reproduce.recipe import Recipe
-from mnemon.experiments.reproduce.verdict import (
-    BETTER,
-    NO_NUMBER,
-    NOT_COMPARABLE,
-    NOT_RUN,
-    SHORT,
-    WAITING,
-    WITHIN,
-    Line,
-)
+from mnemon.experiments.reproduce.grid import Grid, grids
+from mnemon.experiments.reproduce.recipe import PAPER, Recipe
+from mnemon.experiments.reproduce.verdict import NO_NUMBER, NOT_RUN, WAITING, Line, claims
 from mnemon.results.comparison import as_csv
+from mnemon.results.published import Published
+from mnemon.results.verdict import MARGIN, Judgement, signed
 
 COLUMNS = ("", "published", "measured", "n", "difference", "verdict")
 MOST_WAYS = 3
 """Ways to differ from the paper's protocol that are said beneath a table."""
-_STYLES = {WITHIN: "green", BETTER: "green", SHORT: "yellow"}
-_KINDS = (WITHIN, BETTER, SHORT, NOT_COMPARABLE, NO_NUMBER, NOT_RUN, WAITING)
+MARKS = {Judgement.ABOVE: "↑", Judgement.BELOW: "↓", Judgement.WITHIN: "=", Judgement.UNDECIDED: "?"}
+LEGEND = (
+    f"Number of seeds in brackets. {', '.join(f'{mark} {judgement.value}' for judgement, mark in MARKS.items())}; "
+    "a run at another protocol has the name of its budget and is not compared"
+)
+_KINDS = (*(judgement.value for judgement in Judgement), NO_NUMBER, NOT_RUN, WAITING)
 
 
 def shown(recipe: Recipe, lines: Sequence[Line]) -> RenderableType:
@@ -38,11 +37,44 @@ def shown(recipe: Recipe, lines: Sequence[Line]) -> RenderableType:
         long = column in ("", "verdict")
         table.add_column(column, justify="left" if long else "right", no_wrap=not long, overflow="fold")
     for line in lines:
-        style = next((style for start, style in _STYLES.items() if line.verdict.startswith(start)), "")
-        *cells, verdict = cells_of(line)
-        table.add_row(*map(Text, cells), Text(verdict, style=style))
+        *cells, _ = cells_of(line, between="\n")
+        verdict = "\n".join(line.verdicts)
+        table.add_row(*map(Text, cells), Text(verdict, style=_style(line)))
     title = Text(f"\n{recipe.name}", style="bold").append(f"  {recipe.about} ({recipe.where})\n", style="")
-    return Group(title, table, *(Text(note, style="dim") for note in notes(lines)))
+    layouts = [_IfWideEnough(_as_table(grid)) for grid in grids(lines)]
+    margin = [MARGIN] if any(line.comparisons for line in lines) else []
+    return Group(title, *layouts, table, *(Text(note, style="dim") for note in [*margin, *notes(lines)]))
+
+
+def _style(line: Line) -> str:
+    if line.kind in (Judgement.WITHIN, Judgement.ABOVE, Judgement.BELOW):
+        worse = Judgement.ABOVE if line.of_errors else Judgement.BELOW
+        return "yellow" if line.kind == worse else "green"
+    return ""
+
+
+class _IfWideEnough:
+    """A table that is left out where its lines would have to be broken."""
+
+    def __init__(self, table: Table):
+        self.table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.update(width=1000, max_width=1000)
+        if Measurement.get(console, wide, self.table).maximum <= options.max_width:
+            yield self.table
+            yield Text(f"{LEGEND}.\n", style="dim")
+
+
+def _as_table(grid: Grid) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in ("" if grid.metric == "final" else grid.metric, *grid.columns):
+        table.add_column(column, no_wrap=True)
+    for row in grid.rows:
+        lines = [grid.lines.get((row, column)) for column in grid.columns]
+        table.add_row(row, *(Text(published_of(line)) if line else "" for line in lines), style="dim")
+        table.add_row("", *(Text(outcome_of(line)) if line else "" for line in lines))
+    return table
 
 
 def notes(lines: Sequence[Line]) -> list[str]:
@@ -52,25 +84,47 @@ def notes(lines: Sequence[Line]) -> list[str]:
     return [f"other protocol, here and there: {way}" for way in ways[:MOST_WAYS]] + more
 
 
-def cells_of(line: Line) -> list[str]:
-    """Return a line as words."""
-    name = " ".join(part for part in (line.row, line.column, "" if line.metric == "final" else line.metric) if part)
-    published = _spread(line.published.mean, line.published.sem, line.digits) if line.published else ""
-    measured = _spread(line.mean, line.sem, line.digits) if line.values else ""
-    told = not math.isnan(line.difference) and not line.verdict.startswith(NOT_COMPARABLE)
-    difference = f"{line.difference:+.{line.digits}f}" if told else ""
-    return [name, published, measured, str(len(line.values) or ""), difference, line.verdict]
+def cells_of(line: Line, between: str = " / ") -> list[str]:
+    """Return a line as words; of several published numbers each has its difference and its verdict."""
+    published = between.join(_spread(*number, line.digits) for number, _ in line.numbers)
+    difference = between.join(signed(one.difference, line.digits) for one in line.comparisons)
+    return [line.name, published, measured_of(line), str(len(line.values) or ""), difference, line.verdict]
+
+
+def measured_of(line: Line) -> str:
+    """Return the measured mean with its standard error; nothing where nothing was run."""
+    return _spread(line.mean, line.sem, line.digits) if line.values else ""
+
+
+def published_of(line: Line) -> str:
+    """Return the cell's own published number."""
+    return _spread(*line.published, line.digits) if line.published else ""
+
+
+def outcome_of(line: Line) -> str:
+    """Return what was measured in a place of the paper's table, with a mark for the verdict."""
+    if not line.values:
+        return line.kind
+    there = f"{measured_of(line)} ({len(line.values)})"
+    if line.comparisons:
+        return f"{there} {MARKS[line.comparisons[0].judgement]}"
+    return there if line.budget == PAPER else f"{line.budget}: {there}"
 
 
 def _spread(mean: float, sem: float, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if math.isnan(sem) else f" ± {sem:.{digits}f}")
 
 
-def count(lines: Sequence[Line]) -> str:
-    """Say how many lines have which verdict."""
-    found = Counter(next(kind for kind in _KINDS if line.verdict.startswith(kind)) for line in lines)
-    words = {SHORT: "short of it", BETTER: "better", WAITING: "waiting for their preset"}
-    return ", ".join(f"{found[kind]} {words.get(kind, kind)}" for kind in _KINDS if found[kind])
+def count(lines: Iterable[Line]) -> str:
+    """Say how many claims have which verdict; a run that stands in several places counts once."""
+    found = list(claims(lines).values())
+    kinds = Counter(line.kind for line in found)
+    small = Counter(line.kind for line in found for one in line.comparisons[:1] if one.close)
+    parts = []
+    for kind in (kind for kind in _KINDS if kinds[kind]):
+        also = f" ({small[kind]} of them within the margin)" if kind != Judgement.WITHIN and small[kind] else ""
+        parts.append(f"{kinds[kind]} {kind}{also}")
+    return ", ".join(parts)
 
 
 _CSV = (
@@ -85,9 +139,9 @@ def csv_of(lines: Sequence[Line]) -> str:
 
 
 def _csv_line(line: Line) -> list[object]:
-    published = line.published or (math.nan, math.nan)
+    published = line.published or Published(math.nan)
+    difference = line.mean - published.mean
     return [
         line.row, line.column, line.metric, line.budget, math.nan if line.x is None else line.x, *published,
-        line.mean, line.sem, len(line.values), " ".join(map(str, line.seeds)), line.difference, line.verdict,
-        line.detail,
+        line.mean, line.sem, len(line.values), " ".join(map(str, line.seeds)), difference, line.verdict, line.detail,
     ]  # fmt: skip

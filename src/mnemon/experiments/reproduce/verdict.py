@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.published import Published
-from mnemon.results.verdict import Judgement, gap
+from mnemon.results.verdict import Comparison, Judgement, compare
 
-WITHIN, NOT_COMPARABLE = Judgement.WITHIN.value, Judgement.NOT_COMPARABLE.value
-SHORT, BETTER = f"{Judgement.SHORT.value} by", "better by"
-NOT_RUN, NO_NUMBER, WAITING = "not run", "no number published", "waiting for"
+NOT_RUN, NO_NUMBER, WAITING = "not run", "no number published", "waiting for a preset"
 
 
 @dataclass(frozen=True)
@@ -24,15 +22,33 @@ class Line:
     column: str
     metric: str
     budget: str
-    published: Published | None
+    numbers: tuple[tuple[Published, int | None], ...]
+    """What was published, each number with its number of seeds: the cell's own first, then other tables'."""
     values: tuple[float, ...]
     """What was measured, a number per seed."""
     seeds: tuple[int, ...]
-    digits: int
-    verdict: str
+    digits: int = 2
+    of_errors: bool = False
+    obstacle: str = ""
+    """Why it is not compared with what was published."""
     detail: str = ""
     """The settings in which a run that cannot be compared differs from the paper's: here and there."""
+    waits_for: str = ""
+    """The preset that does not exist yet."""
     x: float | None = None
+    key: str = ""
+    """What its runs are found by: cells with the same key are the same runs."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        metric = "" if self.metric == "final" else self.metric
+        return " ".join(part for part in (self.row, self.column, metric) if part)
+
+    @property
+    def published(self) -> Published | None:
+        """The cell's own published number."""
+        return self.numbers[0][0] if self.numbers else None
 
     @property
     def mean(self) -> float:
@@ -45,25 +61,45 @@ class Line:
         return mean_and_sem(self.values)[1] if self.values else math.nan
 
     @property
-    def difference(self) -> float:
-        """Measured minus published."""
-        return self.mean - self.published.mean if self.published else math.nan
+    def comparisons(self) -> list[Comparison]:
+        """What was measured beside each published number; nothing where it is not compared."""
+        if self.obstacle or self.waits_for or not self.values:
+            return []
+        return [compare(number, self.values, seeds, self.digits, self.of_errors) for number, seeds in self.numbers]
+
+    @property
+    def kind(self) -> str:
+        """The verdict as one of a few: a judgement by the cell's own number, or why there is none."""
+        if self.waits_for:
+            return WAITING
+        if not self.values:
+            return NOT_RUN
+        if not self.numbers:
+            return NO_NUMBER
+        return Judgement.NOT_COMPARABLE.value if self.obstacle else self.comparisons[0].judgement.value
+
+    @property
+    def verdicts(self) -> list[str]:
+        """The verdict in words, beside each published number; a single one where nothing is compared."""
+        about = self.waits_for or (self.obstacle if self.kind == Judgement.NOT_COMPARABLE.value else "")
+        return [one.words for one in self.comparisons] or [f"{self.kind}: {about}" if about else self.kind]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one line; what holds beside every published number is said once."""
+        return " / ".join(dict.fromkeys(self.verdicts) if len(set(self.verdicts)) == 1 else self.verdicts)
+
+    @property
+    def claim(self) -> tuple[str, str]:
+        """The same for all lines that say the same of the same runs."""
+        return self.key or self.name, self.metric
 
 
-def judge(
-    published: Published | None,
-    published_seeds: int,
-    values: Sequence[float],
-    digits: int = 2,
-    lower_is_better: bool = False,
-) -> str:
-    """Say whether measured values agree with what was published, or by how much they miss or surpass it."""
-    if not values:
-        return NOT_RUN
-    if published is None:
-        return NO_NUMBER
-    found = gap(published, values, published_seeds, digits, lower_is_better)
-    if found.judgement is Judgement.WITHIN:
-        return WITHIN
-    unknown = " (spread not known)" if math.isnan(found.margin) else ""
-    return f"{BETTER if found.judgement is Judgement.ABOVE else SHORT} {abs(found.gain):.{digits}f}{unknown}"
+def claims(lines: Iterable[Line]) -> dict[tuple[str, str], Line]:
+    """Return a line for each claim: the first that has a published number, or the first."""
+    found: dict[tuple[str, str], Line] = {}
+    for line in lines:
+        before = found.get(line.claim)
+        if before is None or (line.numbers and not before.numbers):
+            found[line.claim] = line
+    return found

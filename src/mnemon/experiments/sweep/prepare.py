@@ -13,7 +13,8 @@ from mnemon.experiments.run import Place, begin, new_folder
 from mnemon.experiments.study import dated_folder
 from mnemon.experiments.sweep.space import Space, load_space
 from mnemon.experiments.sweep.storage import check_database, check_optuna, without_password
-from mnemon.notation import write_toml
+from mnemon.notation import MOST_CHARACTERS, write_toml
+from mnemon.results.naming import short_name
 from mnemon.results.sweep import SweepRecord, is_sweep
 from mnemon.whole_files import write_text
 
@@ -46,7 +47,7 @@ def prepare(
         record, space = SweepRecord.read(resume), load_space(str(resume / SPACE))
     else:
         space = load_space(name or DEFAULT, overrides)
-        folder = out or dated_folder(f"sweep-{space.name}")
+        folder = out or dated_folder(short_name(f"sweep-{space.name}", overrides))
         if not is_sweep(folder):
             return Prepared(space, _begin(space, folder, seed or 0, study, url, trials, place), folder, url)
         resume, record = folder, SweepRecord.read(folder)
@@ -66,6 +67,9 @@ def _begin(
     space: Space, folder: Path, seed: int, study: str | None, url: str | None, trials: int | None, place: Place
 ) -> SweepRecord:
     """Make the folder of a sweep; what is wrong with settings and data shows before."""
+    text = write_toml(space.plain())
+    if len(text) > MOST_CHARACTERS["TOML"]:
+        raise UsageError(f"The space {space.name} is too large to be kept: name fewer choices.")
     metric = begin(space.config(), seed, place).metric
     if url is not None:
         check_database(url)
@@ -82,6 +86,6 @@ def _begin(
         fixed=space.changes({}),
     )
     new_folder(folder)
-    write_text(folder / SPACE, write_toml(space.plain()))
+    write_text(folder / SPACE, text)
     record.write(folder)
     return record

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from mnemon.config import as_word, convert, find_setting, parse_override
-from mnemon.errors import UsageError, choose, suggest
+from mnemon.errors import UsageError, suggest
 from mnemon.experiments.preset import Preset, load_preset
 from mnemon.experiments.run_config import RunConfig, resolve, setting_paths
-from mnemon.notation import NotationError, read_toml
-from mnemon.whole_files import read_text
+from mnemon.experiments.sweep.space_file import OF_A_RANGE, SpaceFile, read_space, said_of
 
-FOLDER = Path(__file__).parents[1] / "spaces"
 SECTIONS = ("method", "benchmark")
 """Settings that decide which settings there are."""
 HELD_OUT, SHARE = "training.held_out", 0.1
@@ -104,44 +100,22 @@ class Space:
         return {**plain, "config": {**self.config().plain(), "preset": "", "published": ""}}
 
 
-def all_spaces() -> dict[str, Path]:
-    """Return the files of the spaces that come with mnemon, by their names."""
-    return {name: FOLDER / f"{name}.toml" for name in sorted(path.stem for path in FOLDER.glob("*.toml"))}
-
-
 def load_space(name: str, overrides: list[str] | None = None) -> Space:
     """Return a space by its name, or from a TOML file by its path; `overrides` fix further settings."""
-    path = Path(name) if name.endswith(".toml") else choose("space", name, all_spaces())
-    try:
-        values = read_toml(read_text(path))
-    except FileNotFoundError as error:
-        raise UsageError(f"There is no space file {path}.") from error
-    except (NotationError, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The space file {path} cannot be read: {error}.") from error
-    with _said_of(path):
-        return _space(path, values, overrides or [])
+    file = read_space(name)
+    with said_of(file.path):
+        return _space(file, overrides or [])
 
 
-_ENTRIES = ("about", "preset", "sampler", "criterion", "pruning", "trials", "set", "search")
-
-
-def _space(path: Path, values: dict[str, Any], overrides: list[str]) -> Space:
-    for entry in values:
-        if entry not in _ENTRIES:
-            raise UsageError(f"Unknown entry '{entry}'.{suggest(entry, _ENTRIES)} Known: {', '.join(_ENTRIES)}.")
-    if not values.get("preset"):
-        raise UsageError('It names no preset: add a line such as preset = "split-digits".')
-    preset_name = str(values["preset"])
-    if preset_name.endswith(".toml"):
-        preset_name = str((path.parent / preset_name).resolve())
-    preset = load_preset(preset_name)
-    searched = dict(_flat(_table(values, "search"), stops=_is_range))
+def _space(file: SpaceFile, overrides: list[str]) -> Space:
+    preset = load_preset(file.preset)
+    searched = file.searched
     if not searched:
         raise UsageError(
             "It searches nothing: add a table [search] with lines such as lr = {low = 1e-4, high = 0.1}."
         )
-    given = dict([*_flat(_table(values, "set")), *map(parse_override, overrides)])
-    criterion = convert(Criterion, values.get("criterion", Criterion.HELD_OUT.value), "criterion")
+    given = {**file.fixed, **dict(map(parse_override, overrides))}
+    criterion = convert(Criterion, file.entries.get("criterion", Criterion.HELD_OUT.value), "criterion")
     fixed = _fixed(preset, given, criterion)
     config = resolve(preset, _words(fixed))
     paths, of = setting_paths(config.plain())
@@ -150,49 +124,20 @@ def _space(path: Path, values: dict[str, Any], overrides: list[str]) -> Space:
         where = _searchable(name, paths, of)
         if where in ranges or where in fixed:
             raise UsageError(f"{where} is named twice, as '{name}' and elsewhere.")
-        with _said_of(name):
+        with said_of(name):
             ranges[where] = _range(where, value, preset, fixed)
     return Space(
-        path.stem,
-        str(values.get("about", "")),
+        file.path.stem,
+        file.about,
         preset,
-        preset_name,
+        file.preset,
         fixed,
         ranges,
-        convert(Sampler, values.get("sampler", Sampler.TPE.value), "sampler"),
+        convert(Sampler, file.entries.get("sampler", Sampler.TPE.value), "sampler"),
         criterion,
-        convert(bool, values.get("pruning", True), "pruning"),
-        _trials(values.get("trials", 50)),
+        file.pruning,
+        file.trials,
     )
-
-
-def _trials(given: Any) -> int:
-    trials: int = convert(int, given, "trials")
-    if trials < 1:
-        raise UsageError(f"trials must be above 0, not {trials}.")
-    return trials
-
-
-def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
-    table = values.get(name, {})
-    if not isinstance(table, dict):
-        raise UsageError(f"'{name}' must be a table, not {table!r}.")
-    return table
-
-
-def _is_range(value: Mapping[str, Any]) -> bool:
-    nested = any(isinstance(item, Mapping) for item in value.values())
-    return not value or (not nested and any(key in value for key in _KNOWN))
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "", stops: Any = lambda value: False) -> Iterator[tuple[str, Any]]:
-    """Give the entries of nested tables by their dotted names: in TOML a.b = 1 is a table a."""
-    for key, value in table.items():
-        name = f"{prefix}{key}".replace("-", "_")
-        if isinstance(value, Mapping) and not stops(value):
-            yield from _flat(value, f"{name}.", stops)
-        else:
-            yield name, value
 
 
 def _fixed(preset: Preset, given: dict[str, Any], criterion: Criterion) -> dict[str, Any]:
@@ -236,6 +181,8 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Rang
             raise UsageError("choices stand alone: leave out low, high, step and log.")
         if not isinstance(given["choices"], list) or not given["choices"]:
             raise UsageError(f"choices must be a list with something in it, not {given['choices']!r}.")
+        if len(given["choices"]) > MOST_CHOICES:
+            raise UsageError(f"choices must be at most {MOST_CHOICES:,}, not {len(given['choices']):,}.")
         return Range(choices=tuple(converted(item) for item in given["choices"]))
     if not {"low", "high"} <= given.keys():
         raise UsageError("It takes choices, or low and high.")
@@ -255,8 +202,7 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Rang
 
 
 MOST_CHOICES = 10_000
-"""Networks that layers and widths may stand for."""
-_KNOWN = ("choices", "low", "high", "step", "log", "layers", "widths")
+"""Values of a setting, such as the networks that layers and widths stand for."""
 
 
 def _given(value: Any) -> dict[str, Any]:
@@ -266,8 +212,8 @@ def _given(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UsageError(f"A range is a list of choices, or a table with low and high, not {value!r}.")
     for key in value:
-        if key not in _KNOWN:
-            raise UsageError(f"Unknown entry '{key}'.{suggest(key, _KNOWN)} Known: {', '.join(_KNOWN)}.")
+        if key not in OF_A_RANGE:
+            raise UsageError(f"Unknown entry '{key}'.{suggest(key, OF_A_RANGE)} Known: {', '.join(OF_A_RANGE)}.")
     if {"layers", "widths"} & value.keys():
         layers, widths = value.get("layers"), value.get("widths")
         if set(value) != {"layers", "widths"} or not isinstance(layers, list) or not isinstance(widths, list):
@@ -289,12 +235,3 @@ def _words(chosen: Mapping[str, Any]) -> list[str]:
 
 def _as_lists(value: Any) -> Any:
     return json.loads(json.dumps(value))
-
-
-@contextmanager
-def _said_of(what: object) -> Iterator[None]:
-    """Name what an error is about."""
-    try:
-        yield
-    except UsageError as error:
-        raise type(error)(f"{what}: {error}") from error

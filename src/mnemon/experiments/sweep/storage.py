@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import random
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mnemon.config import differences
 from mnemon.errors import UsageError
+from mnemon.printable import HIDDEN, is_secret, password_hidden
 
 if TYPE_CHECKING:
     import optuna
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from mnemon.experiments.sweep.space import Space
 
 T = TypeVar("T")
-_SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
-"""Names in a URL whose values are not shown."""
+_REFUSALS = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EIO)
+"""What the system says of a disk that is read-only, full or broken, and of a folder of others."""
 SECONDS = 5
 """How long a database may take to answer."""
 
@@ -67,15 +68,18 @@ def check_database(url: str) -> None:
 
 def without_password(url: str) -> str:
     """Return the URL of a database as it may be shown and written down."""
-    return _password_hidden(_parsed(url).render_as_string(hide_password=True))
+    return password_hidden(_parsed(url).render_as_string(hide_password=True))
 
 
 def _secrets_of(url: str) -> list[str]:
     """Return what a URL holds that nobody should see."""
     parsed = _parsed(url)
-    values = [value for name, value in parsed.query.items() if _SECRET.search(name)]
+    values = [value for name, value in parsed.query.items() if is_secret(name)]
     texts = [text for value in values for text in ([value] if isinstance(value, str) else value)]
-    return [text for text in (parsed.password, *texts) if text]
+    # What follows an @ in a password is taken for a part of the host, and then said as such.
+    access = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    rest = [f"{part}@" for part in access.split("@")[1:]]
+    return [text for text in (parsed.password, access, *rest, *texts) if text]
 
 
 @contextmanager
@@ -95,8 +99,22 @@ def said_of_database(url: str | None) -> Iterator[None]:
         cause = getattr(error, "orig", None) or error.__cause__ or error
         reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()[0]
         for secret in _secrets_of(url):
-            reason = reason.replace(secret, "***")
+            reason = reason.replace(secret, HIDDEN)
         raise UsageError(f"The database {without_password(url)} cannot be reached: {reason}") from error
+
+
+@contextmanager
+def said_of_folder(folder: Path) -> Iterator[None]:
+    """Turn what the system refuses in the folder of a sweep, such as a write to a full disk, into a line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        raise UsageError(
+            f"The sweep in {folder} cannot be written: {error.strerror}. "
+            "Make room for it, or see that the folder can be written to, and resume."
+        ) from error
 
 
 def _optuna() -> Any:
@@ -167,23 +185,5 @@ def _said_of_url(url: str) -> Iterator[None]:
     except (ArgumentError, ValueError) as error:
         raise UsageError(
             "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, "
-            f"not '{_password_hidden(url)}'."
+            f"not '{password_hidden(url)}'."
         ) from error
-
-
-def _password_hidden(word: str) -> str:
-    """Hide what may be a password in a word that need not be a URL.
-
-    That is all from the first colon to the last @, and behind a ? the values whose names sound secret.
-    """
-    scheme, slashes, rest = word.partition("://") if "://" in word else ("", "", word)
-    access, at, place = rest.rpartition("@")
-    user, colon, _ = access.partition(":")
-    place, mark, query = place.partition("?")
-    parts = [_value_hidden(part) for part in query.split("&")]
-    return f"{scheme}{slashes}{user}{':***' if colon else ''}{at}{place}{mark}{'&'.join(parts)}"
-
-
-def _value_hidden(part: str) -> str:
-    name, equals, _ = part.partition("=")
-    return f"{name}=***" if equals and _SECRET.search(name) else part

@@ -22,7 +22,7 @@ from mnemon.experiments.engines import Ended, Engine, Lost
 from mnemon.experiments.engines.job import Event, Job
 from mnemon.experiments.run import alone_in
 from mnemon.experiments.sweep.space import Space
-from mnemon.experiments.sweep.storage import open_study, said_of_database
+from mnemon.experiments.sweep.storage import open_study, said_of_database, said_of_folder
 from mnemon.experiments.sweep.suggest import sampler, suggest, value_of
 from mnemon.results import sweep as results
 from mnemon.results.record import RECORD, RunRecord
@@ -347,7 +347,7 @@ def run_sweep(
     Raises `Stopped` if asked to stop. `on_change` gets the trials, first as they were when this began.
     """
     until = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    with alone_in(folder), said_of_database(url):
+    with alone_in(folder), said_of_folder(folder), said_of_database(url):
         study = open_study(record.study, folder / JOURNAL, url, space, record.seed, record.metric)
         sweep = Sweep(space, record, folder, study)
         sweep.run(engine, on_change, should_stop, until)

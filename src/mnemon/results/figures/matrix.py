@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mnemon.results.figures.style import HEAT, LABEL, Chart, altair, matrices, rows, spread_out, spread_row, styled
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import check_same_experiment, unit
+from mnemon.results.tables import check_same_experiment, names_over_seeds, unit
 
 MOST_NUMBERS, MOST_CELLS = 10, 40
 """Tasks up to which each cell shows its number, and up to which all are drawn; of more, some, evenly spread."""
@@ -19,9 +19,9 @@ def accuracy_matrix(records: Sequence[RunRecord]) -> Chart:
     alt, first = altair(), records[0]
     n_tasks = len(first.task_names)
     shown = spread_out(n_tasks, MOST_CELLS)
-    values = matrices(records)
+    values, names = matrices(records), names_over_seeds(records)
     cells = [
-        spread_row(values[:, i, j], after=i + 1, task=j + 1, name=first.task_names[j])
+        spread_row(values[:, i, j], after=i + 1, task=j + 1, name=names[j])
         for i in shown
         for j in shown
         if i < max(len(r.matrix) for r in records)

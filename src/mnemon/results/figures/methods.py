@@ -20,7 +20,7 @@ from mnemon.results.figures.style import (
 )
 from mnemon.results.published import Published, read
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import check_same_experiment, unit
+from mnemon.results.tables import check_same_experiment, names_over_seeds, unit
 
 
 def methods_at_the_end(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
@@ -72,7 +72,7 @@ def methods_per_task(
     first, points, n_tasks = next(iter(groups.values()))[0], [], 0
     for label, records in groups.items():
         check_same_experiment(records)
-        values, names = matrices(records), records[0].task_names
+        values, names = matrices(records), names_over_seeds(records)
         n_tasks = max(n_tasks, len(names))
         points += [
             spread_row(values[:, -1, j], label=label, task=j + 1, name=names[j]) for j in range(values.shape[2])

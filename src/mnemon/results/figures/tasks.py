@@ -24,7 +24,7 @@ from mnemon.results.figures.style import (
 )
 from mnemon.results.published import read
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import check_same_experiment, unit
+from mnemon.results.tables import check_same_experiment, names_over_seeds, unit
 
 RIGHT_AFTER, AT_THE_END = "right after", "at the end"
 
@@ -34,8 +34,8 @@ def per_task(records: Sequence[RunRecord]) -> Chart:
     check_same_experiment(records)
     first, values = records[0], matrices(records)
     points = [
-        spread_row(column, task=j + 1, name=first.task_names[j], label=label)
-        for j in range(len(first.task_names))
+        spread_row(column, task=j + 1, name=name, label=label)
+        for j, name in enumerate(names_over_seeds(records))
         for label, column in ((RIGHT_AFTER, values[:, j, j]), (AT_THE_END, values[:, -1, j]))
     ]
     chart = _lines(points, [RIGHT_AFTER, AT_THE_END], "task", len(first.task_names), unit(first))
@@ -46,9 +46,9 @@ def tasks_over_time(records: Sequence[RunRecord], tasks: Sequence[int] | None = 
     """Draw tasks after each task learned from their own on; by default all, or some if there are many."""
     check_same_experiment(records)
     first, values = records[0], matrices(records)
-    n_tasks = len(first.task_names)
+    n_tasks, names = len(first.task_names), names_over_seeds(records)
     tasks = spread_out(n_tasks, MOST_SERIES) if tasks is None else tasks
-    labels = [f"{j + 1}: {first.task_names[j]}" for j in tasks]
+    labels = [f"{j + 1}: {names[j]}" for j in tasks]
     points = [
         spread_row(values[:, i, j], after=i + 1, label=label)
         for j, label in zip(tasks, labels, strict=True)

@@ -1,0 +1,84 @@
+"""Names of configs: in what they differ from their preset, whatever the words by which that was said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mnemon.config import as_word, flat
+from mnemon.experiments.preset import all_presets, load_preset
+from mnemon.experiments.run import Place, begin
+from mnemon.experiments.run_config import SECTIONS, RunConfig, from_record, resolve
+from mnemon.results.record import RunRecord
+
+
+def changed(*words: str, preset: str = "split-digits") -> RunConfig:
+    return resolve(load_preset(preset), words)
+
+
+@pytest.mark.parametrize("preset", all_presets()[::7], ids=lambda preset: preset.name)
+def test_every_setting_at_its_own_value_changes_nothing(preset):
+    config = resolve(preset)
+    tables = {section: config.plain()[section] for section in SECTIONS}
+    words = [as_word(path, value) for path, value in flat(tables)]
+    assert len(words) > 20
+    assert resolve(preset, words) == config
+    assert config.changes == ()
+    assert config.name == preset.name
+
+
+CASES = [
+    (["beta=0.1"], (), "split-digits"),
+    (["beta=0"], ("method.beta=0.0",), "split-digits+beta=0"),
+    (["lr=1e-2", "beta=5"], ("method.beta=5.0", "optimizer.lr=0.01"), "split-digits+beta=5+lr=0.01"),
+    (["beta=5", "beta=0.1"], (), "split-digits"),
+    (["benchmark=permuted-digits"], ("benchmark=permuted-digits",), "permuted-digits"),
+    (["benchmark=split-digits"], (), "split-digits"),
+    (["method=joint"], ("method=joint",), "split-digits-joint"),
+    (["benchmark.name=permuted-digits", "n_tasks=10"], ("benchmark=permuted-digits",), "permuted-digits"),
+    (
+        ["n_tasks=3", "benchmark=permuted-digits", "method=replay", "scenario=cl2"],
+        ("benchmark=permuted-digits", "method=replay", "benchmark.n_tasks=3", "training.scenario=cl2"),
+        "permuted-digits-cl2-replay+n_tasks=3",
+    ),
+    (["epochs=none", "target.hidden=[7]"], ("target.hidden=[7]",), "split-digits+hidden=7"),
+]
+
+
+@pytest.mark.parametrize(("words", "changes", "name"), CASES)
+def test_a_config_names_what_differs_from_its_preset(words, changes, name):
+    config = changed(*words)
+    assert config.changes == changes
+    assert config.folder_name == name
+    assert config.name == name.partition("+")[0]
+    # They are all there is to say: with them the preset becomes the same config.
+    assert changed(*changes) == config
+
+
+def test_another_benchmark_may_make_a_preset_valid_only_with_more_settings():
+    config = changed("benchmark=split-digits", "n_tasks=2", preset="permuted-digits")
+    assert config.changes == ("benchmark=split-digits", "benchmark.n_tasks=2")
+    assert config.folder_name == "split-digits+n_tasks=2"
+
+
+def test_a_published_number_stays_where_nothing_is_changed():
+    published = load_preset("split-mnist").published
+    assert published
+    assert changed("beta=0.01", preset="split-mnist").published == published
+    assert changed("beta=0.02", preset="split-mnist").published == ""
+
+
+def test_a_record_keeps_its_name(tmp_path):
+    config = changed("benchmark=permuted-digits", "n_tasks=2", "target.hidden=[4]")
+    begin(config, 0, Place("cpu")).write(tmp_path)
+    record = RunRecord.read(tmp_path)
+    assert record.name == config.name == "permuted-digits"
+    assert record.changes == list(config.changes)
+    assert from_record(record) == config
+
+
+def test_a_record_of_an_earlier_version_is_called_after_its_preset(tmp_path):
+    record = replace(begin(changed("beta=0"), 0, Place("cpu")), changes=[])
+    assert record.name == "split-digits"
+    assert from_record(record).name == "split-digits"
