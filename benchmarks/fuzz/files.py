@@ -1,7 +1,8 @@
 """Damage models and checkpoints: each is refused, or is exactly what was saved.
 
 Two kinds of damage: of the bytes, as disks and networks do it, and of the content by somebody who writes a right
-digest afterwards. After the second kind a file may load with other content; it must not end in another exception.
+digest afterwards. After the second kind a file may load with other content: no checksum can tell it from one that was
+meant. Such a model is asked and taught, such a run goes on; that may be refused, too, and ends in no other exception.
 """
 
 from __future__ import annotations
@@ -65,13 +66,16 @@ def net() -> nn.Module:
     return Net()
 
 
+Read = Callable[[Path], tuple[dict[str, bytes], Callable[[], object]]]
+"""Loads a file from a path; returns all that it holds, and what is done with it."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """A file as it was saved."""
 
     content: bytes
-    read: Callable[[Path], dict[str, bytes]]
-    """Load it from a path, and return all that it holds."""
+    read: Read
     wanted: dict[str, bytes]
 
 
@@ -82,7 +86,9 @@ def prepare(folder: Path) -> tuple[list[Kept], Path]:
     path = folder / "damaged.mnemon"
     for one in kept:  # by the very way that damaged ones take
         path.write_bytes(one.content)
-        assert one.read(path) == one.wanted
+        found, use = one.read(path)
+        assert found == one.wanted
+        use()
     return kept, path
 
 
@@ -93,12 +99,27 @@ def _model(folder: Path, settings: dict[str, Any]) -> Kept:
         model.learn((inputs, (inputs[:, i] > 0.5).long()), task=task, steps=3, quiet=True)
     path = model.save(folder / "model")
 
-    def read(damaged: Path) -> dict[str, bytes]:
+    def read(damaged: Path) -> tuple[dict[str, bytes], Callable[[], object]]:
         loaded = mnemon.load(damaged, net())
         facts = repr((loaded.state.settings, loaded.state.tasks, loaded.state.n_learned, loaded.state.n_inputs))
-        return {**_bytes(loaded.state.learner.tensors()), "": facts.encode()}
+        found = {**_bytes(loaded.state.learner.tensors()), "": facts.encode()}
+        return found, lambda: _use_model(loaded, inputs, folder / "again")
 
-    return Kept(path.read_bytes(), read, read(path))
+    return Kept(path.read_bytes(), read, read(path)[0])
+
+
+def _use_model(model: mnemon.ContinualModel, inputs: Tensor, again: Path) -> None:
+    """Do with a model what people do; each of it may be refused."""
+    labels = (inputs[:, 2] > 0.5).long()
+    for verb in (
+        lambda: [str(model), *map(model.predict, [inputs] * 2, model.tasks), *map(model.network, model.tasks)],
+        lambda: model.predict(inputs),
+        lambda: model.learn((inputs, labels), "new", steps=2, quiet=True),
+        lambda: [model.relearn((inputs, labels), task, steps=1, quiet=True) for task in model.tasks[:1]],
+        lambda: mnemon.load(model.save(again), net()),
+    ):
+        with contextlib.suppress(UsageError):
+            verb()
 
 
 def _checkpoint(folder: Path, name: str) -> Kept:
@@ -116,18 +137,25 @@ def _checkpoint(folder: Path, name: str) -> Kept:
         trainer(folder, should_stop=lambda: next(steps) == 5).run()
     path = folder / checkpoint.FILE
 
-    def read(damaged: Path) -> dict[str, bytes]:
+    def read(damaged: Path) -> tuple[dict[str, bytes], Callable[[], object]]:
         damaged.replace(folder / checkpoint.FILE)
-        found = trainer(folder)
+        steps = iter(range(100))
+        found = trainer(folder, should_stop=lambda: next(steps) == 1)
         found.resume()
         p = found.progress
         facts = repr((p.task_id, p.step, p.matrix, p.inferred, p.untrained, p.losses, p.peaks))
-        return {**_bytes(found.learner.tensors()), "": facts.encode()}
+        return {**_bytes(found.learner.tensors()), "": facts.encode()}, lambda: _go_on(found)
 
     content = path.read_bytes()
     copy = folder / "copy"
     copy.write_bytes(content)
-    return Kept(content, read, read(copy))
+    return Kept(content, read, read(copy)[0])
+
+
+def _go_on(trainer: Trainer) -> None:
+    """Take some steps; that may be refused."""
+    with contextlib.suppress(Stopped, UsageError):
+        trainer.run()
 
 
 def _bytes(tensors: dict[str, Tensor]) -> dict[str, bytes]:
@@ -147,13 +175,15 @@ def case(prepared: tuple[list[Kept], Path], number: int) -> str:
     if content == one.content:
         return "as it was"
     try:
-        found = one.read(path)
+        found, use = one.read(path)
     except UsageError:
         return "refused"
     if found == one.wanted:
         return "the same"
     assert crafted, f"a damaged file of {len(content)} bytes loads and is another one"
-    return "another content"
+    use()
+    same_tensors = {**found, "": b""} == {**one.wanted, "": b""}
+    return f"other {'facts' if same_tensors else 'tensors'}, with a right digest"
 
 
 # Damage of bytes
