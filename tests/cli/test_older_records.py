@@ -22,8 +22,8 @@ KEPT = sorted(path for path in RECORDS.iterdir())
 
 
 def test_all_kept_records_are_tested():
-    assert len(KEPT) == 57
-    assert len(find_runs(RECORDS)) == 163
+    assert len(KEPT) >= 68  # more come with every run that is kept
+    assert len(find_runs(RECORDS)) >= 186
 
 
 @pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
