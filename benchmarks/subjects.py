@@ -46,10 +46,10 @@ class Subject:
         return self.learner.train_step(self.batch)
 
     def plain_step(self) -> Action:
-        """Return a training step of the same target with the same optimizer and no hypernetwork."""
+        """Return a training step of the same target as one would write it in PyTorch alone, with its fused Adam."""
         problem, batch = self.learner.problem, self.batch
         network = problem.network(problem.outputs.total)
-        optimizer = problem.optimizer.build(network.parameters())
+        optimizer = torch.optim.Adam(network.parameters(), lr=problem.optimizer.lr, fused=True)
 
         def step() -> None:
             optimizer.zero_grad()
