@@ -1,7 +1,7 @@
 """Ctrl-C at any moment leaves a model as it was: its answers, its file, and all that it learns later.
 
-While a module computes with the weights of a task, torch puts those in the place of the module's own, tensor by
-tensor, and takes them out again. Interrupted there, a module would go on with some tensors of a task.
+While a module computes with the weights of a task, those are in the place of the module's own. They are put in tensor
+by tensor, and taken out again: interrupted there, a module would go on with some tensors of a task.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ import pytest
 import torch
 from clouds import Net, answers, assert_same, clouds, make
 from torch import nn
-from torch.nn.utils._named_member_accessor import NamedMemberAccessor
 
 import mnemon
 from benchmarks.fuzz.interrupts import ALL, interrupted
 from mnemon import interrupts
-from mnemon.part import parts_of
-from mnemon.regularizers.protected import Protected
+from mnemon.hypernet import target
 
 KINDS = {
     "full": {},
@@ -91,6 +89,11 @@ def calls_of(monkeypatch, owner: type, name: str, work: Callable[[], None], pres
     return next(calls)
 
 
+def at_line_of_target(work: Callable[[], None], *moments: int) -> int:
+    """Press Ctrl-C at lines of the file that puts tensors in and takes them out."""
+    return interrupted(work, target.__file__, *moments)
+
+
 def whole(model: mnemon.ContinualModel) -> dict[str, torch.Tensor]:
     """All that a model and its module hold."""
     module = model.state.learner.memory.target.module
@@ -101,14 +104,17 @@ def modes(model: mnemon.ContinualModel) -> list[bool]:
     return [part.training for part in model.state.learner.memory.target.modules()]
 
 
-def check_presses(monkeypatch, model, verb: Callable, owner: type, name: str) -> None:
-    """Press Ctrl-C after some calls of a method in a verb, and compare with a model that was left alone."""
-    n_calls = calls_of(monkeypatch, owner, name, functools.partial(verb, copy.deepcopy(model)))
-    assert n_calls
-    for n in sorted({i * n_calls // PRESSES for i in range(PRESSES)}):
+def check_presses(model, verb: Callable, press: Callable[..., int], most: int = PRESSES) -> None:
+    """Press Ctrl-C at some moments of a verb, and compare with a model that was left alone.
+
+    `press` does a work and returns how many moments it has, or interrupts it at one of them.
+    """
+    n_moments = press(functools.partial(verb, copy.deepcopy(model)))
+    assert n_moments
+    for n in sorted({i * n_moments // most for i in range(most)}):
         pressed, alone = copy.deepcopy(model), copy.deepcopy(model)
         with pytest.raises(KeyboardInterrupt):
-            calls_of(monkeypatch, owner, name, functools.partial(verb, pressed), n)
+            press(functools.partial(verb, pressed), n)
         assert torch.is_grad_enabled()
         assert modes(pressed) == modes(alone)
         assert_same(whole(alone), whole(pressed))
@@ -118,30 +124,30 @@ def check_presses(monkeypatch, model, verb: Callable, owner: type, name: str) ->
 
 
 @pytest.mark.parametrize("verb", ["relearn", "ask"])
-def test_a_module_is_whole_wherever_weights_were_being_put_into_it(monkeypatch, model, verb):
-    check_presses(monkeypatch, model, VERBS[verb], NamedMemberAccessor, "swap_tensor")
+def test_a_module_is_whole_wherever_weights_were_being_put_into_it(model, verb):
+    check_presses(model, VERBS[verb], at_line_of_target, LINES)
 
 
 @pytest.mark.parametrize("verb", ["learn", "ask"])
 def test_the_parts_of_a_module_are_all_in_one_mode(monkeypatch, model, verb):
     if verb == "ask":  # so that it changes the mode
-        for memory in [part for part in parts_of(model.state.learner).values() if isinstance(part, Protected)]:
+        for memory in model.state.learner.memories:
             memory.target.train()
-    check_presses(monkeypatch, model, VERBS[verb], nn.Module, "train")
+    check_presses(model, VERBS[verb], functools.partial(calls_of, monkeypatch, nn.Module, "train"))
 
 
 @pytest.mark.parametrize("verb", ["learn", "ask"])
 def test_gradients_are_on_again_wherever_torch_had_them_off(monkeypatch, model, verb):
-    check_presses(monkeypatch, model, VERBS[verb], torch.no_grad, "__enter__")
+    check_presses(model, VERBS[verb], functools.partial(calls_of, monkeypatch, torch.no_grad, "__enter__"))
 
 
-def test_a_stream_that_is_interrupted_leaves_a_model_that_can_be_kept_and_taught(monkeypatch, model, tmp_path):
+def test_a_stream_that_is_interrupted_leaves_a_model_that_can_be_kept_and_taught(model, tmp_path):
     module = model.state.learner.memory.target.module
     own = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    for n in (0, 7, 20, 33, 50):
+    for n in range(3, 200, 40):
         pressed = copy.deepcopy(model)
         with pytest.raises(KeyboardInterrupt):
-            calls_of(monkeypatch, NamedMemberAccessor, "swap_tensor", functools.partial(learn_stream, pressed), n)
+            at_line_of_target(functools.partial(learn_stream, pressed), n)
         assert_same(own, pressed.state.learner.memory.target.module.state_dict())
         assert pressed.tasks == ["one", "two"]
         loaded = mnemon.load(pressed.save(tmp_path / "kept"), base())
@@ -178,7 +184,7 @@ def test_other_threads_can_go_on_wherever_ctrl_c_came():
     model, file = make(), interrupts.__file__
     model.learn(clouds(0), "one", steps=STEPS, quiet=True)
     n_lines = interrupted(lambda: ask(model), file)
-    assert n_lines > 100
+    assert n_lines > 50
     for moment in range(0, n_lines, 4):
         # A notebook keeps the last error, with all that it was in the middle of.
         with pytest.raises(KeyboardInterrupt) as kept:

@@ -33,6 +33,11 @@ class ModuleLearner(Whole):
         """How the (first) inputs of each task look, if tasks are to be recognised by that."""
 
     @property
+    def memories(self) -> list[Protected]:
+        """The memory of networks and, if there is one, that of densities."""
+        return [self.memory, *([self.densities.memory] if self.densities is not None else [])]
+
+    @property
     def n_tasks(self) -> int:
         """Tasks that are remembered."""
         return len(self.memory.embeddings)
@@ -85,8 +90,7 @@ class ModuleLearner(Whole):
 
     def is_finite(self) -> bool:
         """Tell whether all of the memory still holds numbers."""
-        memories = [part for part in parts_of(self).values() if isinstance(part, Protected)]
-        moved = [p for memory in memories for p in (*memory.hypernet.parameters(), *memory.embeddings)]
+        moved = [p for memory in self.memories for p in (*memory.hypernet.parameters(), *memory.embeddings)]
         return all(bool(torch.isfinite(parameter).all()) for parameter in moved)
 
     def begin_again(self, task_id: int) -> None:
@@ -108,8 +112,8 @@ class ModuleLearner(Whole):
         self._set_begun(self.n_begun, in_task=False)
         for part in parts_of(self).values():
             part.optimizers = {}
-            if isinstance(part, Protected):
-                part.stop_learning()
+        for memory in self.memories:
+            memory.stop_learning()
 
     def kept(self) -> dict[str, Tensor]:
         """Return a copy of all that lasts."""

@@ -20,9 +20,28 @@ class ModelLock:
     def __init__(self) -> None:
         self._lock = threading.RLock()
 
-    def holding(self, work: Callable[[], T]) -> T:
-        """Do a work while no other thread works on the model; Ctrl-C cannot leave the lock taken."""
-        return interrupts.between(self._take, work, lambda done: self._lock.release())
+    def holding(self, work: Callable[[], T], mender: Callable[[], Callable[[], None]]) -> T:
+        """Do a work while no other thread works on the model; Ctrl-C cannot leave the lock taken.
+
+        `mender` takes note of what must be as it was if the work fails or is interrupted, and returns what mends it.
+        """
+        mend: Callable[[], None] = _nothing
+
+        def before(asked: interrupts.Asked) -> bool:
+            nonlocal mend
+            taken = self._take(asked)
+            if taken:
+                mend = mender()
+            return taken
+
+        def after(done: bool) -> None:
+            try:
+                if not done:
+                    mend()
+            finally:
+                self._lock.release()
+
+        return interrupts.between(before, work, after)
 
     def _take(self, asked: interrupts.Asked) -> bool:
         """Take the lock; who waits for it does not keep the random numbers from its holder."""
@@ -38,14 +57,15 @@ class ModelLock:
         return ModelLock, ()
 
 
+def _nothing() -> None:
+    """Nothing is to be mended."""
+
+
 def alone(method: F) -> F:
     """Let a method of a model work on it alone; if it fails or is interrupted, the model's modules are whole."""
 
     @functools.wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:
-        def work() -> Any:
-            return interrupts.all_or_nothing(lambda: method(self, *arguments, **options), self.state.mender())
-
-        return self.state.lock.holding(work)
+        return self.state.lock.holding(lambda: method(self, *arguments, **options), self.state.mender)
 
     return locked  # type: ignore[return-value]

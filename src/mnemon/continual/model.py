@@ -246,8 +246,7 @@ class ContinualModel:
         part = "all" if size == whole else f"{size:,}"
         kept = sum(tensor.numel() for tensor in learner.tensors().values())
         per_task = memory.numel_per_task + (densities.numel_per_task if densities is not None else 0)
-        memories = [memory] if densities is None else [memory, densities.memory]
-        start = sum(one.own.numel() for one in memories if one.own is not None)
+        start = sum(one.own.numel() for one in learner.memories if one.own is not None)
         parts = [f"starting weights {start:,}", f"hypernetwork {memory.hypernet.count():,}"]
         parts += [f"densities {densities.count():,}"] if densities is not None else []
         lines = [

@@ -23,8 +23,6 @@ from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError, choose, listed, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.optimizer import OptimizerConfig
-from mnemon.part import parts_of
-from mnemon.regularizers.protected import Protected
 from mnemon.regularizers.protection import NewEmbedding, Protection, Sample
 from mnemon.seeding import derive, seed_all, with_random_numbers
 
@@ -195,20 +193,14 @@ class State:
         return interrupts.all_or_nothing(work, undo)
 
     def mender(self) -> Callable[[], None]:
-        """Return what puts back into the modules their own tensors and modes, and into torch its mode.
-
-        While a module computes with weights from outside, torch puts those in the place of its own, and an interrupt
-        may leave some of them there. All later answers would come from a mixture of networks.
-        """
-        targets = [part.target for part in parts_of(self.learner).values() if isinstance(part, Protected)]
-        modules = [module for target in targets for module in target.modules()]
-        kept = [(m, dict(m._parameters), dict(m._buffers), m.training) for m in modules]
+        """Return what makes the modules whole again, and gives torch its mode."""
+        menders = [memory.target.mender() for memory in self.learner.memories]
         gradients = torch.is_grad_enabled()
 
         def mend() -> None:
             torch.set_grad_enabled(gradients)
-            for module, parameters, buffers, training in kept:
-                module._parameters, module._buffers, module.training = parameters, buffers, training
+            for mend_target in menders:
+                mend_target()
 
         return mend
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -68,6 +67,7 @@ class Target(nn.Module):
                 forget_statistics(layer)
         self.size = self.n_weights + self.statistics.size
         self._homes = _homes(module)
+        self._parts = list(self.modules())
         self._sizes = [*(slot.stop - slot.start for slot in self.slots), self.statistics.size]
 
     def train(self, mode: bool = True) -> Target:
@@ -107,14 +107,13 @@ class Target(nn.Module):
             buffers = {name: buffer for name, buffer in (buffers or {}).items() if name not in tensors}
         if outputs is not None:
             tensors |= {slot.name: tensors[slot.name][slice(*outputs)] for slot in self.head_slots()}
-        with self._swapped({**tensors, **(buffers or {})}):
-            return self.module(*inputs)
+        return self._run({**tensors, **(buffers or {})}, inputs)
 
-    @contextmanager
-    def _swapped(self, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-        """Put tensors in the places of the module's own for a while.
+    def _run(self, tensors: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
+        """Run the module with tensors in the places of its own.
 
-        `torch.func.functional_call` does this too, but looks for the places anew in every call.
+        `torch.func.functional_call` does this too, but looks for the places anew in every call. No context: one that
+        is interrupted at its end may put things back at any later time, when it is found to be rubbish.
         """
         # The dictionaries are looked up now: a module that was mended after an interrupt has new ones.
         places = [(getattr(p, kind), key, new) for name, new in tensors.items() for p, kind, key in self._homes[name]]
@@ -122,10 +121,24 @@ class Target(nn.Module):
         try:
             for holder, key, new in places:
                 holder[key] = new
-            yield
+            return self.module(*inputs)
         finally:
             for (holder, key, _), old in zip(places, before, strict=True):
                 holder[key] = old
+
+    def mender(self) -> Callable[[], None]:
+        """Return what puts the module's own tensors back into it, and sets its parts to the modes that they have now.
+
+        An interrupt may leave some tensors from outside in their places, or some parts in another mode; all later
+        answers would come from a mixture of networks.
+        """
+        kept = [(part, dict(part._parameters), dict(part._buffers), part.training) for part in self._parts]
+
+        def mend() -> None:
+            for part, parameters, buffers, training in kept:
+                part._parameters, part._buffers, part.training = parameters, buffers, training
+
+        return mend
 
     def fresh_buffers(self) -> Buffers:
         """Return a copy of the buffers as the module came with them: the start of every task."""
