@@ -16,7 +16,7 @@ ATTACKS = {
     "interrupts": (1_000, 60.0),
     "calls": (1_000, 30.0),
 }
-"""Module of the attack -> cases, and seconds of the processor that each may take."""
+"""Module of the attack -> cases, and CPU seconds that each may take."""
 
 
 def main() -> int:

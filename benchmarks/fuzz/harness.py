@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS, BYTES = 5.0, 1 << 30
-"""What a case may take; the seconds are of the processor, which do not depend on what else the machine does."""
+"""What a case may take; CPU seconds do not depend on what else the machine does."""
 WAITING = 60.0
 """Seconds of the clock that a case may take at least: it may wait for other processes, or for ever."""
 KEPT = 20
@@ -34,9 +34,9 @@ class TooLong(BaseException):
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise `TooLong` after so many seconds of the processor, or when a case waits for ever."""
+    """Raise `TooLong` after so many CPU seconds, or when a case waits for ever."""
     limits = (
-        (signal.ITIMER_PROF, signal.SIGPROF, seconds, "seconds of the processor"),
+        (signal.ITIMER_PROF, signal.SIGPROF, seconds, "CPU seconds"),
         (signal.ITIMER_REAL, signal.SIGALRM, max(seconds, WAITING), "seconds"),
     )
 
@@ -63,12 +63,13 @@ class Report:
     endings: collections.Counter[str] = field(default_factory=collections.Counter)
     faults: list[tuple[int, str]] = field(default_factory=list)
     seconds: float = 0.0
+    """CPU time of all processes together."""
 
     def lines(self) -> list[str]:
         """Return the report in words: a summary, then the first faults."""
         n = sum(self.endings.values())
         endings = ", ".join(f"{word} {count:,}" for word, count in sorted(self.endings.items()))
-        head = f"{self.name}: {n:,} cases, {len(self.faults)} faults, {self.seconds:.0f} s ({endings})"
+        head = f"{self.name}: {n:,} cases, {len(self.faults)} faults, {self.seconds:.0f} CPU s ({endings})"
         return [head, *(f"  case {number}: {what}" for number, what in sorted(self.faults)[:KEPT])]
 
 
@@ -76,7 +77,7 @@ def attack(
     name: str, prepare: Prepare, case: Case, numbers: Sequence[int], workers: int = 2, seconds: float = SECONDS
 ) -> Report:
     """Do the cases with these numbers; a process that dies is a fault of the case that it was at, and is replaced."""
-    report, started = Report(name), time.monotonic()
+    report, started = Report(name), _processor_seconds()
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="mnemon-fuzz-") as folder:
         parts = [_Part(list(numbers[i::workers]), Path(folder) / f"{i}") for i in range(workers)]
@@ -84,7 +85,9 @@ def attack(
             for part in parts:
                 part.keep_going(context, prepare, case, seconds, report)
             time.sleep(0.05)
-    report.seconds = time.monotonic() - started
+        for part in parts:
+            part.end()
+    report.seconds = _processor_seconds() - started
     return report
 
 
@@ -92,14 +95,20 @@ def attack_here(
     name: str, prepare: Prepare, case: Case, numbers: Sequence[int], folder: Path, seconds: float = SECONDS
 ) -> Report:
     """Do some cases in this process, without limits of memory: for the test suite."""
-    report, started = Report(name), time.monotonic()
+    report, started = Report(name), _processor_seconds()
     prepared = prepare(folder)
     for number in numbers:
         ending, fault = _tried(prepared, case, number, seconds)
         report.endings[ending] += 1
         report.faults += [(number, fault)] if fault else []
-    report.seconds = time.monotonic() - started
+    report.seconds = _processor_seconds() - started
     return report
+
+
+def _processor_seconds() -> float:
+    """Return what this process and those that it has waited for have computed."""
+    found = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in found)
 
 
 class _Part:
@@ -127,6 +136,11 @@ class _Part:
             report.endings["died"] += 1
             report.faults.append((self.left.pop(0), f"the process died with exit code {code}"))
             self.process = None
+
+    def end(self) -> None:
+        """Wait for the process, so that its seconds count."""
+        if self.process is not None:
+            self.process.join()
 
     def _collect(self, report: Report) -> None:
         while self.endings.poll():
