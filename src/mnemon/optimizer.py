@@ -35,7 +35,7 @@ def _unguarded(torchs: type[Optimizer]) -> type[Optimizer]:
 
 
 class _InOneCall(Optimizer):
-    """A fused Adam without what torch does around each step: hooks for profilers, a search for devices.
+    """A fused Adam without the search for devices and types that torch makes in each step.
 
     The numbers and the state are the same, bit for bit. Where a step is not the ordinary one, torch takes it.
     """
@@ -71,8 +71,6 @@ class _InOneCall(Optimizer):
                     maximize=group["maximize"],
                 )
         return None
-
-    step.hooked = True  # type: ignore[attr-defined]  # so that torch puts none of its hooks around it
 
 
 def _is_ordinary(group: dict[str, Any], state: Mapping[Tensor, Any]) -> bool:
