@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import sys
 from typing import Any
 
@@ -29,6 +30,10 @@ class NotationError(ValueError):
     """Text that is not JSON or TOML, or more of it than is reasonable."""
 
 
+_QUOTED = re.compile(r'"[^"\n]*"|\'[^\'\n]*\'')
+_BESIDE_KEYS = re.compile(r"[,={}\[\]\n]")
+
+
 def read_json(text: str | bytes) -> Any:
     """Return the value of a JSON text; raises NotationError."""
     return _read("JSON", text, json.loads)
@@ -40,8 +45,10 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
-    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
-        raise NotationError(f"a line has more than {MOST_DOTS} dots")
+    # Each dot of a key is a table within a table. Dots in strings, and those of the numbers of a list, are none.
+    keys = _BESIDE_KEYS.split(_QUOTED.sub("quoted", text))
+    if any(key.count(".") > MOST_DOTS for key in keys):
+        raise NotationError(f"a key has more than {MOST_DOTS} dots")
     return tomllib.loads(text)
 
 

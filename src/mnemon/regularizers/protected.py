@@ -170,7 +170,8 @@ class Protected(Part):
         embedding = self.embeddings[task_id]
         if generated is not None:
             return self._started(task_id, generated)
-        if self.own is None or not self.hypernet.rows_are_full:
+        one_type = self.own is not None and self.own.dtype == self.hypernet.readout.dtype
+        if not one_type or not self.hypernet.rows_are_full:
             return self._started(task_id, self.hypernet.padded(embedding))
         return self.hypernet.around(self._padded_own(), self.factors[task_id], embedding)
 
