@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +25,7 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Wholes:
-    """What each method's run comes to when nothing interrupts it, and how long that takes."""
+    """What each method's run comes to when nothing interrupts it, and how long that takes once it has begun."""
 
     folder: Path
     results: dict[str, tuple[dict[str, bytes], str]]
@@ -37,9 +36,11 @@ def prepare(folder: Path) -> Wholes:
     """Run every method once without a kill."""
     results, seconds = {}, {}
     for method in METHODS:
-        started = time.monotonic()
         home = folder / f"whole-{method}"
-        _start(["run", *_words(method), "--out", str(home)]).join()
+        process = _start(["run", *_words(method), "--out", str(home)])
+        _wait_until_begun(home, process)
+        started = time.monotonic()
+        process.join()
         results[method], seconds[method] = _result(home), time.monotonic() - started
     return Wholes(folder, results, seconds)
 
@@ -53,8 +54,7 @@ def case(wholes: Wholes, number: int) -> str:
     killed = 0
     for _ in range(kills):
         process = _start(words)
-        begun = (folder / "record.json").exists
-        _wait(lambda: begun() or not process.is_alive())  # noqa: B023
+        _wait_until_begun(folder, process)
         time.sleep(draw.uniform(0, 0.9 * wholes.seconds[method] / kills))
         process.kill()
         process.join()
@@ -88,9 +88,9 @@ def _command(words: list[str]) -> None:
     main(words)
 
 
-def _wait(condition: Callable[[], bool]) -> None:
+def _wait_until_begun(folder: Path, process: multiprocessing.process.BaseProcess) -> None:
     limit = time.monotonic() + PATIENCE
-    while not condition():
+    while process.is_alive() and not (folder / "record.json").exists():
         assert time.monotonic() < limit, "it takes too long to begin"
         time.sleep(0.002)
 
