@@ -207,6 +207,14 @@ CELLS = [
 ]
 
 
+@pytest.mark.parametrize("value", [None, [None], [0.1, None]])
+def test_a_sweep_whose_fixed_settings_could_not_be_written_is_refused(sweep, value):
+    path = sweep / "sweep.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "fixed": {"method.beta": value}}))
+    with pytest.raises(UsageError, match="fixed holds what no setting can be"):
+        SweepRecord.read(sweep)
+
+
 def test_trials_with_anything_wrong_are_shown_or_refused(sweep):
     path = sweep / "trials.csv"
     header, *rows = (line.split(",") for line in path.read_text().splitlines())

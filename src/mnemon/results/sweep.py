@@ -76,6 +76,10 @@ class SweepRecord:
         check_choice("criterion", self.criterion, CRITERIA)
         check_at_least("seed", self.seed, 0)
         check_at_least("trials", self.trials, 0)
+        try:
+            write_toml(self.fixed)  # as they are written with the best settings
+        except TypeError as error:
+            raise ValueError(f"fixed holds what no setting can be: {error}") from error
 
     @classmethod
     def read(cls, folder: Path) -> SweepRecord:
