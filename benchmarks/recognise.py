@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from mnemon.benchmarks.task import TaskStream
-from mnemon.experiments.run import Place, load_run
+from mnemon.experiments.run import Compute, load_run
 from mnemon.models.mlp import MLP
 from mnemon.replay.source import AbstractDrawing
 
@@ -37,7 +37,7 @@ def trained_classifier(stream: TaskStream) -> nn.Module:
 def main(folder: Path) -> int:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    _, stream, learner = load_run(folder, Place("cpu"))
+    _, stream, learner = load_run(folder, Compute("cpu"))
     replay = learner.replay
     if stream.outputs_per_task != 1 or not isinstance(replay, AbstractDrawing) or not replay.by_task:
         sys.exit("This needs a run of one class per task, each drawn by itself, such as class-incremental-vae.")

@@ -13,7 +13,7 @@ from benchmarks.timing import Action
 from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.continual.kinds import goal_for
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, build_learner, build_stream
+from mnemon.experiments.run import Compute, build_learner, build_stream
 from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.models import TargetConfig, build_network
@@ -115,7 +115,7 @@ def answers(preset: str, n_tasks: int, n: int = 10_000) -> tuple[Action, Action]
 def runs(preset: str, steps: int) -> tuple[Action, Action]:
     """Return a run of few steps per task, from building it to its last test, and as many plain steps."""
     config = resolve(load_preset(preset), [f"steps={steps}"])
-    stream = build_stream(config, 0, Place())
+    stream = build_stream(config, 0, Compute())
 
     def run() -> None:
         Trainer(build_learner(config, stream, 0), stream, config.training, 0).run()

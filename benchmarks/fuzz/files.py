@@ -22,7 +22,7 @@ import mnemon
 from benchmarks.fuzz.values import changed
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, build_learner, build_stream
+from mnemon.experiments.run import Compute, build_learner, build_stream
 from mnemon.experiments.run_config import resolve
 from mnemon.hypernet import HypernetConfig
 from mnemon.training import checkpoint
@@ -125,8 +125,8 @@ def _use_model(model: mnemon.ContinualModel, inputs: Tensor, again: Path) -> Non
 def _checkpoint(folder: Path, name: str) -> Kept:
     folder.mkdir()
     config = resolve(load_preset(METHODS[name]), [*SMALL, *OWN.get(name, ())])
-    place = Place("cpu")
-    stream = build_stream(config, 0, place)
+    compute = Compute("cpu")
+    stream = build_stream(config, 0, compute)
 
     def trainer(home: Path, **options: Any) -> Trainer:
         learner = build_learner(config, stream, 0)

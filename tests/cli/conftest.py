@@ -15,7 +15,7 @@ from command_line import Outcome, with_settings
 
 from mnemon.cli import main
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.training.trainer import Stopped
@@ -73,10 +73,10 @@ def templates(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("templates")
     config = resolve(load_preset("split-digits"), SMALL)
     for name, steps in (("finished", 10**9), ("stopped", STOPPED_AFTER)):
-        _, jobs = new_jobs(config, range(1), folder / name, Place("cpu"))
+        _, jobs = new_jobs(config, range(1), folder / name, Compute("cpu"))
         calls = itertools.count(1)
         try:
-            run_jobs(jobs, Place("cpu"), 1, lambda event: None, lambda: next(calls) >= steps)  # noqa: B023
+            run_jobs(jobs, Compute("cpu"), 1, lambda event: None, lambda: next(calls) >= steps)  # noqa: B023
         except Stopped:
             assert name == "stopped"
     return folder

@@ -14,7 +14,7 @@ import pytest
 from command_line import contents, forked, result_of, wait_until, with_settings
 
 from mnemon.experiments.compare import begin_runs, make_plan
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.experiments.study import run_jobs
 from mnemon.training.checkpoint import FILE
 from mnemon.training.trainer import Stopped
@@ -67,10 +67,10 @@ def copied(source: Path, target: Path) -> Path:
 @pytest.fixture
 def half_done(tmp_path) -> Path:
     """The same comparison, stopped in the middle of the second of its four runs."""
-    folder, jobs = begin_runs(make_plan(METHODS, overrides=SMALL), range(2), tmp_path / "half", Place("cpu"))
+    folder, jobs = begin_runs(make_plan(METHODS, overrides=SMALL), range(2), tmp_path / "half", Compute("cpu"))
     calls = itertools.count(1)
     with pytest.raises(Stopped):
-        run_jobs(jobs, Place("cpu"), 1, lambda event: None, lambda: next(calls) >= 31)
+        run_jobs(jobs, Compute("cpu"), 1, lambda event: None, lambda: next(calls) >= 31)
     return folder
 
 

@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from mnemon.experiments import embeddings
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
 from mnemon.results import report
@@ -145,15 +145,15 @@ def test_events_stand_at_the_steps_that_were_made(mnemon, tmp_path):
 
 def test_events_of_a_resumed_run_are_those_of_one_that_never_stopped(tmp_path):
     settings = ("steps=20", "n_tasks=2", "target.hidden=[20]", "chunk=300", "log_every=5", "checkpoint_seconds=1000")
-    config, place = resolve(load_preset("split-digits"), settings), Place("cpu", tensorboard=True)
+    config, compute = resolve(load_preset("split-digits"), settings), Compute("cpu", tensorboard=True)
 
     def run(folder: Path, jobs, stop_at: int) -> None:
         calls = itertools.count(1)
-        run_jobs(jobs, place, 1, lambda event: None, lambda: next(calls) >= stop_at)
+        run_jobs(jobs, compute, 1, lambda event: None, lambda: next(calls) >= stop_at)
 
-    folder, jobs = new_jobs(config, range(1), tmp_path / "whole", place)
+    folder, jobs = new_jobs(config, range(1), tmp_path / "whole", compute)
     run(folder, jobs, 10**9)
-    folder, jobs = new_jobs(config, range(1), tmp_path / "stopped", place)
+    folder, jobs = new_jobs(config, range(1), tmp_path / "stopped", compute)
     with pytest.raises(Stopped):
         run(folder, jobs, 8)
     kept = (folder / "checkpoint.safetensors").read_bytes()

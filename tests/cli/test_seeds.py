@@ -14,7 +14,7 @@ import pytest
 from command_line import all_ended, descendants, ended, forked, result_of, steps_of, wait_until, with_settings
 
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs
 from mnemon.results.metrics import mean_and_sem
@@ -144,7 +144,7 @@ def test_a_lost_worker_is_said_to_be_lost(under_way, mnemon, one_after_another, 
 
 
 def test_a_seed_that_fails_is_named_and_the_other_finishes(start, tmp_path, one_after_another):
-    new_jobs(resolve(load_preset("toy"), SETTINGS[1::2]), range(2), tmp_path / "runs", Place("cpu"))
+    new_jobs(resolve(load_preset("toy"), SETTINGS[1::2]), range(2), tmp_path / "runs", Compute("cpu"))
     broken = tmp_path / "runs" / "seed-0" / FILE
     broken.write_bytes(b"nothing")
     outcome = ended(start("run", "--resume", "runs", "--workers", "2"))
@@ -159,7 +159,7 @@ def test_a_seed_that_fails_is_named_and_the_other_finishes(start, tmp_path, one_
 
 
 def test_when_a_seed_fails_the_others_are_shown_kept_and_copied(mnemon, tmp_path):
-    new_jobs(resolve(load_preset("toy"), ["steps=2"]), range(2), tmp_path / "runs", Place("cpu"))
+    new_jobs(resolve(load_preset("toy"), ["steps=2"]), range(2), tmp_path / "runs", Compute("cpu"))
     (tmp_path / "runs" / "seed-0" / FILE).write_bytes(b"nothing")
     outcome = mnemon("run", "--resume", "runs", "--workers", "1", "--out", f"file://{tmp_path}/far")
     assert outcome.code == 2

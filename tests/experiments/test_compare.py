@@ -14,12 +14,12 @@ from mnemon.experiments import compare
 from mnemon.experiments.compare import begin_runs, make_plan, resumed_runs, split_word
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.progress import MOST_BARS, Display
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.experiments.study import Event, Job
 from mnemon.learners import LEARNERS
 
-PLACE = Place("cpu")
+PLACE = Compute("cpu")
 SMALL = ("steps=3", "n_tasks=2", "target.hidden=[8]")
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from mnemon.experiments.engines.job import do
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.progress import BESIDE, MOST_BARS, Display
-from mnemon.experiments.run import Place, new_folder
+from mnemon.experiments.run import Compute, new_folder
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import Event, Job
 
@@ -140,7 +140,7 @@ def test_errors_of_a_regression_are_not_called_accuracy(tmp_path):
     job = Job(0, config, 0, new_folder(tmp_path / "run"))
     shown = Shown([job], terminal=False)
     with shown.display:
-        do(job, Place("cpu"), lambda event: shown.see(event), lambda: False)
+        do(job, Compute("cpu"), lambda event: shown.see(event), lambda: False)
     lines = shown.text.getvalue().splitlines()
     assert len(lines) == 3
     for i, line in enumerate(lines):

@@ -17,7 +17,7 @@ from mnemon.errors import UsageError
 from mnemon.experiments.engines import check_engine, open_engine
 from mnemon.experiments.engines.ray import RayTasks
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.results.record import RunRecord
@@ -25,7 +25,7 @@ from mnemon.training.trainer import Stopped
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")
-PLACE = Place("cpu")
+PLACE = Compute("cpu")
 SETTINGS = ["steps=30", "method.hypernet.hidden=[4]", "checkpoint_seconds=0.0"]
 
 
@@ -110,10 +110,10 @@ def test_where_the_folder_is_not_seen_the_files_come_back_also_when_stopped(clus
 
 
 def test_which_devices_there_are_is_left_to_the_workers(cluster, tmp_path):
-    place = Computing(device="cuda:9", on="ray").place()
-    _, jobs = new_jobs(resolve(load_preset("toy"), SETTINGS), range(1), tmp_path / "run", place)
+    compute = Computing(device="cuda:9", on="ray").compute()
+    _, jobs = new_jobs(resolve(load_preset("toy"), SETTINGS), range(1), tmp_path / "run", compute)
     with pytest.raises(UsageError, match=r"^Device 'cuda:9' is not available here\. Choose one of: auto, "):
-        run_jobs(jobs, place, None, lambda event: None, lambda: False, on="ray")
+        run_jobs(jobs, compute, None, lambda event: None, lambda: False, on="ray")
 
 
 def test_a_job_is_sent_with_its_whole_path_and_comes_back_as_it_was_given(tmp_path, monkeypatch):
@@ -128,18 +128,18 @@ def test_a_job_is_sent_with_its_whole_path_and_comes_back_as_it_was_given(tmp_pa
 
 @pytest.mark.parametrize(("device", "room"), [("cpu", 2), ("auto", 1), ("cuda", 1)])
 def test_a_task_asks_for_a_gpu_where_the_cluster_has_some(cluster, device, room):
-    with open_engine("ray", Place(device), None, 2) as engine:
+    with open_engine("ray", Compute(device), None, 2) as engine:
         assert engine.room() == room
         assert engine._task._default_options["num_gpus"] == (device != "cpu")
 
 
 def test_a_gpu_that_the_cluster_does_not_have_is_not_waited_for(cluster, monkeypatch):
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
-    with open_engine("ray", Place("auto"), None, 2) as engine:
+    with open_engine("ray", Compute("auto"), None, 2) as engine:
         assert engine._task._default_options["num_gpus"] == 0
     with (
         pytest.raises(UsageError, match=r"^The Ray cluster has no GPU for --device cuda: take cpu or auto\.$"),
-        open_engine("ray", Place("cuda"), None, 2),
+        open_engine("ray", Compute("cuda"), None, 2),
     ):
         pass
 

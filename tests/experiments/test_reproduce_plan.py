@@ -18,7 +18,7 @@ from mnemon.experiments.reproduce import document, figures, outcome, recipe
 from mnemon.experiments.reproduce.plan import lines, make_folders, make_plan, missing_data, wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SHORT, SMOKE, load
 from mnemon.experiments.reproduce.shelf import key_of, look
-from mnemon.experiments.run import Place, execute, load_run
+from mnemon.experiments.run import Compute, execute, load_run
 from mnemon.experiments.run_config import from_record, resolve
 from mnemon.experiments.study import run_jobs
 from mnemon.results.figures import EmbeddingMap, read_curves
@@ -26,7 +26,7 @@ from mnemon.results.record import RECORD, RunRecord
 from mnemon.training import checkpoint
 from mnemon.training.trainer import Stopped
 
-PLACE = Place("cpu")
+PLACE = Compute("cpu")
 PRESET = 'preset = "split-digits"'
 TINY = '"n_tasks=2", "target.hidden=[8]", "chunk=200", "steps=6"'
 RECIPES = {

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, begin, build_stream, execute, load_run, new_folder
+from mnemon.experiments.run import Compute, begin, build_stream, execute, load_run, new_folder
 from mnemon.experiments.run_config import resolve
 from mnemon.results.record import RunRecord
 from mnemon.results.tables import summary
 from mnemon.training.trainer import Stopped
 
-PLACE = Place("cpu")
+PLACE = Compute("cpu")
 SMALL = ("steps=3", "batch_size=8", "target.hidden=[6]", "n_tasks=2")
 IDLE = (
     "The penalty on changes of important weights never acted: 'penalty' was 0 in every step from the second task on."

@@ -11,7 +11,7 @@ import torch
 
 from mnemon.experiments import sampling
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, execute, new_folder
+from mnemon.experiments.run import Compute, execute, new_folder
 from mnemon.experiments.run_config import resolve
 from mnemon.learners import LEARNERS
 from mnemon.results import samples
@@ -19,7 +19,7 @@ from mnemon.results.record import RunRecord
 from mnemon.results.samples import Moment
 from mnemon.training.trainer import Stopped
 
-PLACE = Place("cpu")
+PLACE = Compute("cpu")
 WORDS = ["method=replay", "scenario=cl3", "steps=3", "batch_size=8", "target.hidden=[6]", "n_tasks=3"]
 
 

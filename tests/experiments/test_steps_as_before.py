@@ -16,7 +16,7 @@ import torch
 
 from mnemon.errors import DataError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, build_learner, build_stream
+from mnemon.experiments.run import Compute, build_learner, build_stream
 from mnemon.experiments.run_config import resolve
 from mnemon.training.trainer import Progress, Stopped, Trainer, Watcher
 
@@ -49,7 +49,7 @@ class Losses(Watcher):
 def losses(preset: str, folder: Path) -> list[dict[str, float]]:
     """The losses of some steps, half of them in the second task; the folder is empty."""
     config = resolve(load_preset(preset), [f"training.steps={STEPS // 2}", "training.batch_size=32"])
-    stream = build_stream(config, 0, Place())
+    stream = build_stream(config, 0, Compute())
     learner, watcher = build_learner(config, stream, 0), Losses()
     trainer = Trainer(
         learner, stream, config.training, 0, folder, config.plain(), watcher, lambda: len(watcher.terms) >= STEPS

@@ -15,7 +15,7 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments import run, study
 from mnemon.experiments.made_with import made_with
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, alone_in, execute, new_folder, pick_device
+from mnemon.experiments.run import Compute, alone_in, execute, new_folder, pick_device
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import Job, StudyError, keep_begun, new_jobs, resumed_jobs, run_jobs
 from mnemon.results.record import RunRecord
@@ -23,7 +23,7 @@ from mnemon.training import checkpoint
 from mnemon.training.trainer import Stopped
 
 CONFIG = resolve(load_preset("toy"), ["steps=3", "method.hypernet.hidden=[4]"])
-PLACE = Place("cpu")
+PLACE = Compute("cpu")
 
 
 def run_all(jobs, workers: int = 1, events: list | None = None, should_stop=lambda: False) -> None:
@@ -228,7 +228,7 @@ def test_a_record_says_with_what_a_run_was_made(tmp_path):
 
 
 def test_the_versions_are_those_of_the_process_that_begins_a_run(tmp_path):
-    folder, jobs = new_jobs(CONFIG, range(1), tmp_path / "run", Place("cuda"))  # such as a cluster's
+    folder, jobs = new_jobs(CONFIG, range(1), tmp_path / "run", Compute("cuda"))  # such as a cluster's
     record = RunRecord.read(folder)
     assert record.versions["device"] == "cuda"
     keep_begun(jobs[0], replace(record, versions={**record.versions, "torch": "another machine's"}))

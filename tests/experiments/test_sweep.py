@@ -21,7 +21,7 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments.engines import Ended, Lost
 from mnemon.experiments.engines.job import do
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.sweep import storage
 from mnemon.experiments.sweep import trials as sweep_trials
@@ -33,7 +33,7 @@ from mnemon.results.record import RunRecord
 from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, shown, write_best
 from mnemon.training.trainer import Stopped
 
-PLACE = Place("cpu")
+PLACE = Compute("cpu")
 SPACE = """
 preset = "toy"
 pruning = {pruning}

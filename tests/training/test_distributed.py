@@ -16,7 +16,7 @@ import torch
 from mnemon.cli import main
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, build_learner, build_stream, execute
+from mnemon.experiments.run import Compute, build_learner, build_stream, execute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs
 from mnemon.problem import Batch
@@ -100,7 +100,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
     for method, settings in words.items():
         one = tmp_path / method
         one.mkdir()
-        alone = execute(resolve(load_preset("split-digits"), [f"method={method}", *settings]), 0, one, Place("cpu"))
+        alone = execute(resolve(load_preset("split-digits"), [f"method={method}", *settings]), 0, one, Compute("cpu"))
         shared = RunRecord.read(tmp_path / "two" / method)
         assert shared.finished
         assert torch.tensor(shared.matrix).allclose(torch.tensor(alone.matrix), atol=1e-3, equal_nan=True), method
@@ -124,7 +124,7 @@ def test_processes_that_see_different_checkpoints_all_refuse_to_go_on(tmp_path):
         for rank in ("0", "1"):
             (tmp_path / case / rank).mkdir(parents=True)
         with pytest.raises(Stopped):
-            execute(config, 0, tmp_path / case / "0", Place("cpu"), should_stop=lambda: next(calls) % 30 == 0)
+            execute(config, 0, tmp_path / case / "0", Compute("cpu"), should_stop=lambda: next(calls) % 30 == 0)
     (tmp_path / "damaged" / "1" / FILE).write_bytes(b"nothing")
     before = (tmp_path / "absent" / "0" / FILE).read_bytes()
     (tmp_path / "program.py").write_text(APART)
@@ -144,7 +144,7 @@ def test_processes_that_see_different_checkpoints_all_refuse_to_go_on(tmp_path):
 def test_several_seeds_are_not_shared_when_they_are_resumed(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Crew, "share", lambda self, begin: begin())
     monkeypatch.setattr(distributed, "crew", lambda device: nullcontext(Crew(0, 2)))
-    folder, _ = new_jobs(resolve(load_preset("toy")), range(2), tmp_path / "runs", Place("cpu"))
+    folder, _ = new_jobs(resolve(load_preset("toy")), range(2), tmp_path / "runs", Compute("cpu"))
     with pytest.raises(SystemExit) as end:
         main(["run", "--resume", str(folder)])
     assert end.value.code == 2
@@ -187,7 +187,7 @@ def test_parts_of_a_batch_add_up_to_it():
 )  # fmt: skip
 def test_what_does_not_come_to_the_same_is_refused(words, batch_size, message):
     config = resolve(load_preset("split-digits"), words)
-    learner = build_learner(config, build_stream(config, 0, Place("cpu")), 0)
+    learner = build_learner(config, build_stream(config, 0, Compute("cpu")), 0)
     with pytest.raises(UsageError) as error:
         Crew(0, 2).check(learner, batch_size)
     assert str(error.value) == message
@@ -195,7 +195,7 @@ def test_what_does_not_come_to_the_same_is_refused(words, batch_size, message):
 
 def test_the_least_batch_that_is_named_has_enough_of_every_earlier_task():
     config = resolve(load_preset("split-digits"), ["method=joint"])
-    stream = build_stream(config, 0, Place("cpu"))
+    stream = build_stream(config, 0, Compute("cpu"))
     Crew(0, 2).check(build_learner(config, stream, 0), 5)
     Crew(1, 2).part(Batches(stream.tasks, 4, 5, 0, with_past=True, steps=1)[0])
 
@@ -226,7 +226,7 @@ def test_processes_without_a_gpu_of_their_own_are_refused(monkeypatch, device, g
 
 def test_batch_norm_needs_the_whole_batch(normalized_net):
     config = resolve(load_preset("split-digits"), ["network=normalized"])
-    learner = build_learner(config, build_stream(config, 0, Place("cpu")), 0)
+    learner = build_learner(config, build_stream(config, 0, Compute("cpu")), 0)
     with pytest.raises(
         UsageError, match=r"^BatchNorm1d depends on the whole batch and is not shared: run it without"
     ):

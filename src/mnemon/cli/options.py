@@ -16,7 +16,7 @@ from mnemon.errors import UsageError
 from mnemon.experiments.delivery import is_url
 
 if TYPE_CHECKING:
-    from mnemon.experiments.run import Place
+    from mnemon.experiments.run import Compute
 
 Settings = Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")]
 
@@ -61,16 +61,16 @@ class Computing:
         at_least_one("--workers", self.workers)
         at_least_one("--threads", self.threads)
 
-    def place(self, tensorboard: bool = False) -> Place:
+    def compute(self, tensorboard: bool = False) -> Compute:
         """Return where to compute, if there is such a place; what devices a cluster has, its workers know."""
         from mnemon.experiments.engines import check_engine
-        from mnemon.experiments.run import Place, check_device_name, pick_device
+        from mnemon.experiments.run import Compute, check_device_name, pick_device
 
         if self.on is None:
             pick_device(self.device)
         check_device_name(self.device)
         check_engine(self.on)
-        return Place(self.device, self.data, self.threads, tensorboard)
+        return Compute(self.device, self.data, self.threads, tensorboard)
 
     def at_once(self) -> int | None:
         """Return how many runs there are at a time; a cluster knows by itself."""
@@ -135,13 +135,13 @@ class Options:
         if resume is not None and (self.seeds, self.seed) != (1, 0):
             raise UsageError("--resume goes on with the seeds of its folder: leave out --seeds and --seed.")
 
-    def place(self) -> Place:
+    def compute(self) -> Compute:
         """Return where to compute, if there is such a place."""
         if self.tensorboard:
             from mnemon.experiments.events import check_packages
 
             check_packages()
-        return self.computing.place(self.tensorboard)
+        return self.computing.compute(self.tensorboard)
 
     def silent(self) -> Options:
         """Return the same, with no progress shown."""

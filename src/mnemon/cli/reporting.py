@@ -60,7 +60,7 @@ def _keep_maps(folder: Path, computing: Computing) -> None:
     if runs := without_map(folder):
         say("Mapping the embedding space for the report …")
         here = computing if computing.on is None else replace(computing, on=None, device="auto")
-        keep_maps(runs, here.place())
+        keep_maps(runs, here.compute())
 
 
 def show_in_browser(path: Path) -> None:

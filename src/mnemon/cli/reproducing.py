@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mnemon.experiments.reproduce.plan import Plan
     from mnemon.experiments.reproduce.recipe import Recipe
     from mnemon.experiments.reproduce.shelf import Shelf
-    from mnemon.experiments.run import Place
+    from mnemon.experiments.run import Compute
 
 OUT = "runs/reproduce"
 
@@ -147,12 +147,12 @@ def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reprod
     from mnemon.experiments.reproduce.plan import make_folders, make_plan, missing_data, wanted
     from mnemon.experiments.study import StudyError
 
-    computing, place = options.computing, options.computing.place()
+    computing, compute = options.computing, options.computing.compute()
     check_named_folder(computing.data)
     cells = wanted(recipes, budget)
     _announce(recipes, budget, options.seeds)
     plan = make_plan(cells, options.seeds, options.folder, shelf)
-    missing = missing_data(plan.jobs, place)
+    missing = missing_data(plan.jobs, compute)
     plan = make_plan(cells, options.seeds, options.folder, shelf, missing)
     there = [recipe for recipe in recipes if plan.can_show(recipe, shelf)]
     if not there:
@@ -163,12 +163,12 @@ def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reprod
     _say_left(plan, budget, computing)
     make_folders(plan.jobs)
     try:
-        if plan.jobs and stopped(plan.jobs, place, go_on, computing):
+        if plan.jobs and stopped(plan.jobs, compute, go_on, computing):
             return 130
     except StudyError:  # the other runs are finished
-        _finish(there, plan, options, place, skipped)
+        _finish(there, plan, options, compute, skipped)
         raise
-    _finish(there, plan, options, place, skipped)
+    _finish(there, plan, options, compute, skipped)
     return 0
 
 
@@ -213,14 +213,14 @@ def _skipped(recipes: list[Recipe], plan: Plan, missing: dict[str, str]) -> list
     return lines + [f"{' and '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 
-def _finish(recipes: list[Recipe], plan: Plan, options: Reproduction, place: Place, skipped: list[str]) -> None:
+def _finish(recipes: list[Recipe], plan: Plan, options: Reproduction, compute: Compute, skipped: list[str]) -> None:
     from mnemon.experiments.reproduce import outcome
     from mnemon.experiments.reproduce.shelf import look
 
     if options.computing.on is not None:  # what is left to do is done here, whatever devices the cluster has
-        place = replace(place, device="auto")
+        compute = replace(compute, device="auto")
     shelf = look(options.folder, options.also or ())
-    shown, remarks = outcome.write(recipes, plan.cells, shelf, options.folder, place)
+    shown, remarks = outcome.write(recipes, plan.cells, shelf, options.folder, compute)
     console().print(shown)
     for remark in (*skipped, *remarks):
         say(remark)

@@ -10,12 +10,14 @@ from mnemon.whole_files import is_there
 
 if TYPE_CHECKING:
     from mnemon.cli.options import Computing
-    from mnemon.experiments.run import Place
+    from mnemon.experiments.run import Compute
     from mnemon.experiments.study import Job
     from mnemon.training.distributed import Crew
 
 
-def stopped(jobs: Sequence[Job], place: Place, go_on: str, computing: Computing, crew: Crew | None = None) -> bool:
+def stopped(
+    jobs: Sequence[Job], compute: Compute, go_on: str, computing: Computing, crew: Crew | None = None
+) -> bool:
     """Run the jobs; return whether they were stopped, after having said how to go on."""
     from mnemon.experiments.progress import Display
     from mnemon.experiments.run import stop_on_signal
@@ -26,7 +28,7 @@ def stopped(jobs: Sequence[Job], place: Place, go_on: str, computing: Computing,
     try:
         with stop_on_signal() as should_stop, Display(jobs, console(), computing.quiet) as display:
             workers, on = computing.at_once(), computing.on
-            run_jobs(jobs, place, workers, display.on_event, should_stop, go_on, on, crew or ALONE)
+            run_jobs(jobs, compute, workers, display.on_event, should_stop, go_on, on, crew or ALONE)
     except (Stopped, KeyboardInterrupt) as stop:
         saved = "everything is saved" if isinstance(stop, Stopped) else f"at once, {_what_is_kept(jobs)}"
         say(f"Stopped; {saved}. Go on with: {go_on}")

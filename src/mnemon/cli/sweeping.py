@@ -81,13 +81,13 @@ def sweep(
     from mnemon.experiments.sweep.trials import run_sweep
     from mnemon.training.trainer import Stopped
 
-    place, delivery = options.place(), Delivery(out)
-    prepared = prepare(space, set_ or [], delivery.folder, resume, seed, study, storage, trials, place)
+    compute, delivery = options.compute(), Delivery(out)
+    prepared = prepare(space, set_ or [], delivery.folder, resume, seed, study, storage, trials, compute)
     plan, record, folder = prepared.space, prepared.record, prepared.folder
     if plan.criterion is Criterion.TEST:
         say("Warning: trials are judged on the test data, as the space says; the best score is no fair measurement.")
     go_on = options.go_on("sweep", folder, delivery.url)
-    engine = open_engine(computing.on, place, computing.at_once(), record.trials)
+    engine = open_engine(computing.on, compute, computing.at_once(), record.trials)
     try:
         with stop_on_signal() as should_stop, Leaderboard(record, console(), computing.quiet) as board:
             run_sweep(plan, record, folder, prepared.url, engine, board.on_change, should_stop, minutes)

@@ -73,7 +73,7 @@ def _dry_run(preset: str | None, resume: Path | None, options: Options) -> int:
     from mnemon.experiments.run_config import resolve
 
     config = resolve(load_preset(preset or DEFAULT), options.overrides)
-    console().print(shown(estimate(config, options.seed, options.place()), config))
+    console().print(shown(estimate(config, options.seed, options.compute()), config))
     return 0
 
 
@@ -89,11 +89,11 @@ def _run(preset: str | None, out: str | None, resume: Path | None, options: Opti
             given = load_preset(preset) if preset else None
             return resume, resumed_jobs(resume, given, options.overrides), delivery
         config = resolve(load_preset(preset or DEFAULT), options.overrides)
-        return *new_jobs(config, options.all_seeds, delivery.folder, place), delivery
+        return *new_jobs(config, options.all_seeds, delivery.folder, compute), delivery
 
     if crew.size > 1 and (options.seeds > 1 or options.computing.on):
         raise UsageError("torchrun shares one run between processes: leave out --seeds and --on.")
-    place = options.place()
+    compute = options.compute()
     folder, jobs, delivery = crew.share(begin)
     go_on = options.go_on("run", folder, delivery.url)
     if crew.size > 1 and len(jobs) > 1:
@@ -104,7 +104,7 @@ def _run(preset: str | None, out: str | None, resume: Path | None, options: Opti
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")
     try:
-        if stopped(jobs, place, go_on, options.computing, crew):
+        if stopped(jobs, compute, go_on, options.computing, crew):
             return 130
     except StudyError:  # the other seeds are finished
         _deliver(folder, options, delivery)
@@ -162,16 +162,16 @@ def compare(
     from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.study import StudyError
 
-    place, delivery = options.place(), Delivery(out)
+    compute, delivery = options.compute(), Delivery(out)
     if resume is not None:
         folder, jobs = resume, resumed_runs(resume)
     else:
         plan = make_plan(method, benchmark, scenario, options.overrides)
-        folder, jobs = begin_runs(plan, options.all_seeds, delivery.folder, place)
+        folder, jobs = begin_runs(plan, options.all_seeds, delivery.folder, compute)
     if not jobs:
         say(f"The comparison in {folder} is finished; there is nothing to go on with.")
     try:
-        if stopped(jobs, place, options.go_on("compare", folder, delivery.url), options.computing):
+        if stopped(jobs, compute, options.go_on("compare", folder, delivery.url), options.computing):
             return 130
     except StudyError as error:  # the other runs are finished
         keep_failures(folder, error.failures)

@@ -12,7 +12,7 @@ from mnemon.benchmarks.scenario import Scenario
 from mnemon.config import as_word, differences
 from mnemon.errors import DataError, UsageError, choose
 from mnemon.experiments.preset import DEFAULT, Preset, all_presets, is_preset, load_preset
-from mnemon.experiments.run import Place, begin, new_folder
+from mnemon.experiments.run import Compute, begin, new_folder
 from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.experiments.study import Failures, Job, dated_folder, keep_begun, resumed_jobs
 from mnemon.learners import LEARNERS
@@ -49,12 +49,12 @@ def make_plan(
     return Plan(finder.preset.name, finder.scenario, methods, tuple(overrides))
 
 
-def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, place: Place) -> tuple[Path, list[Job]]:
+def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, compute: Compute) -> tuple[Path, list[Job]]:
     """Make the folder of a comparison with one for each method and seed; return it and the jobs."""
     records = {}
     for label, config in plan.methods.items():
         with _said_of(label):  # what is wrong with a method shows before a folder is made
-            records[label] = begin(config, seeds[0], place)
+            records[label] = begin(config, seeds[0], compute)
     name = short_name(f"compare-{plan.benchmark}-{plan.scenario.value}", plan.changes)
     folder = new_folder(out or dated_folder(name))
     folders = _folder_names(plan.methods)

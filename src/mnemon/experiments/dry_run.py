@@ -14,7 +14,7 @@ import torch
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Examples, TaskStream
 from mnemon.experiments.cost import in_words
-from mnemon.experiments.run import Place, build_learner, build_stream, pick_device
+from mnemon.experiments.run import Compute, build_learner, build_stream, pick_device
 from mnemon.experiments.run_config import RunConfig
 from mnemon.learners.base import AbstractLearner, Counts
 from mnemon.results.naming import described
@@ -58,14 +58,14 @@ class Estimate:
         return float(np.dot(each, self.steps))
 
 
-def estimate(config: RunConfig, seed: int, place: Place) -> Estimate:
+def estimate(config: RunConfig, seed: int, compute: Compute) -> Estimate:
     """Build everything, take a few steps in some tasks, and ask a few questions."""
-    torch.set_num_threads(place.threads)
-    device = pick_device(place.device)
+    torch.set_num_threads(compute.threads)
+    device = pick_device(compute.device)
     # On one core the time of the processor, which does not grow when others use it, too.
-    alone = device.type == "cpu" and place.threads == 1
+    alone = device.type == "cpu" and compute.threads == 1
     clock, of = (time.process_time, "of one core") if alone else (time.perf_counter, "as the clock goes")
-    stream = build_stream(config, seed, place).to(device)
+    stream = build_stream(config, seed, compute).to(device)
     learner = build_learner(config, stream, seed).to(device)
     steps = tuple(config.training.steps_for(len(task.train)) for task in stream.tasks)
     # The first task has nothing to keep, and the last nothing that a replay model would have to learn.

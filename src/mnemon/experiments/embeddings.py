@@ -11,7 +11,7 @@ import torch
 from mnemon.benchmarks.task import Task
 from mnemon.errors import UsageError
 from mnemon.experiments.older_records import complete
-from mnemon.experiments.run import Place, load_run
+from mnemon.experiments.run import Compute, load_run
 from mnemon.learners import LEARNERS
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.results.figures import EmbeddingMap
@@ -37,10 +37,10 @@ def without_map(folder: Path) -> list[Path]:
     ]
 
 
-def keep_maps(folders: Iterable[Path], place: Place) -> None:
+def keep_maps(folders: Iterable[Path], compute: Compute) -> None:
     """Make the maps of runs and keep them in their folders."""
     for folder in folders:
-        map_of(folder, place, SIDE, EXAMPLES).write(folder)
+        map_of(folder, compute, SIDE, EXAMPLES).write(folder)
 
 
 def _can_be_mapped(record: RunRecord) -> bool:
@@ -51,7 +51,7 @@ def _can_be_mapped(record: RunRecord) -> bool:
 
 
 @torch.no_grad()
-def map_of(folder: Path, place: Place, side: int, most_examples: int | None = None) -> EmbeddingMap:
+def map_of(folder: Path, compute: Compute, side: int, most_examples: int | None = None) -> EmbeddingMap:
     """Return the map of a run's embedding space for its first and last task, a grid of `side` by `side` places.
 
     Weights are generated for one place at a time, so memory does not grow with the grid. Without `most_examples`
@@ -61,8 +61,8 @@ def map_of(folder: Path, place: Place, side: int, most_examples: int | None = No
         raise UsageError(
             f"There is no {checkpoint.FILE} in {folder}, without which no map of its embeddings can be made."
         )
-    torch.set_num_threads(place.threads)
-    _, stream, learner = load_run(folder, place)
+    torch.set_num_threads(compute.threads)
+    _, stream, learner = load_run(folder, compute)
     if not isinstance(learner, HypernetLearner) or learner.memory.hypernet.embedding_size != 2:
         raise UsageError(f"The run in {folder} has no task embeddings of two numbers, of which a map could be made.")
     embeddings = learner.memory.embeddings

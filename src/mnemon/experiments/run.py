@@ -54,7 +54,7 @@ def pick_device(name: str) -> torch.device:
 
 
 @dataclass(frozen=True)
-class Place:
+class Compute:
     """Where a run computes and reads."""
 
     device: str = "auto"
@@ -120,26 +120,26 @@ def resuming(folder: Path) -> str:
     return f"mnemon {command} --resume {shlex.quote(str(folder))}" if command else ""
 
 
-def begin(config: RunConfig, seed: int, place: Place) -> RunRecord:
+def begin(config: RunConfig, seed: int, compute: Compute) -> RunRecord:
     """Build everything once, so that what is wrong shows before anything is written; return an empty record.
 
     Its device is a word: who runs it, perhaps on another machine, looks whether there is one.
     """
-    stream = build_stream(config, seed, place)
+    stream = build_stream(config, seed, compute)
     try:
         learner = build_learner(config, stream, seed)
     except RuntimeError as error:
         if "can't allocate" not in str(error):
             raise
         raise UsageError("A network of this size does not fit into memory: take smaller layers or chunks.") from error
-    return _new_record(config, seed, stream, learner, place.device)
+    return _new_record(config, seed, stream, learner, compute.device)
 
 
 def execute(
     config: RunConfig,
     seed: int,
     folder: Path,
-    place: Place,
+    compute: Compute,
     watcher: Watcher | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     crew: Crew = ALONE,
@@ -150,18 +150,18 @@ def execute(
     """
     given = watcher or Watcher()
     with alone_in(folder) if crew.leads else nullcontext(), _out_of_memory_in_words():
-        torch.set_num_threads(place.threads)
+        torch.set_num_threads(compute.threads)
         if crew.leads:
             remove_leftovers(folder, at_once=True)
         record, recorder, trainer = crew.together(
-            lambda: _prepare(config, seed, folder, place, given, should_stop, crew)
+            lambda: _prepare(config, seed, folder, compute, given, should_stop, crew)
         )
         _check_moments(crew.words((trainer.progress.task_id, trainer.progress.step)), folder)
         # All have read the folder; only now the first one writes to it.
         recorder.keep(trainer.progress)
         with (
             events.written(folder, record, trainer.progress, given)
-            if place.tensorboard and crew.leads
+            if compute.tensorboard and crew.leads
             else nullcontext(given) as also
         ):
             recorder.also = also
@@ -183,14 +183,14 @@ def _prepare(
     config: RunConfig,
     seed: int,
     folder: Path,
-    place: Place,
+    compute: Compute,
     watcher: Watcher,
     should_stop: Callable[[], bool],
     crew: Crew,
 ) -> tuple[RunRecord, _Recorder, Trainer]:
     """Build everything and go back to the folder's checkpoint, if there is one; nothing is written."""
-    device = pick_device(place.device)
-    stream = build_stream(config, seed, place).to(device)
+    device = pick_device(compute.device)
+    stream = build_stream(config, seed, compute).to(device)
     learner = build_learner(config, stream, seed).to(device)
     earlier = RunRecord.read(folder) if is_there(folder / RECORD) else None
     if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
@@ -231,20 +231,20 @@ def _check_moments(moments: Sequence[tuple[int, int]], folder: Path) -> None:
         )
 
 
-def load_run(folder: Path, place: Place) -> tuple[RunConfig, TaskStream, AbstractLearner]:
+def load_run(folder: Path, compute: Compute) -> tuple[RunConfig, TaskStream, AbstractLearner]:
     """Return what a run was made of, and its learner as the checkpoint has it."""
     record = RunRecord.read(folder)
-    config, device = from_record(record), pick_device(place.device)
-    stream = build_stream(config, record.seed, place).to(device)
+    config, device = from_record(record), pick_device(compute.device)
+    stream = build_stream(config, record.seed, compute).to(device)
     _check_fit(record, stream, folder)
     learner = build_learner(config, stream, record.seed).to(device)
     Trainer(learner, stream, config.training, record.seed, folder, record.config).resume()
     return config, stream, learner
 
 
-def build_stream(config: RunConfig, seed: int, place: Place) -> TaskStream:
+def build_stream(config: RunConfig, seed: int, compute: Compute) -> TaskStream:
     """Return the tasks of a run."""
-    stream = config.benchmark.build(place.data, seed)
+    stream = config.benchmark.build(compute.data, seed)
     share = config.training.held_out
     return hold_out(stream, share, seed) if share else stream
 

@@ -12,7 +12,7 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments.engines import Engine, Lost, open_engine
 from mnemon.experiments.engines.job import Event, Job, Reporter
 from mnemon.experiments.preset import Preset
-from mnemon.experiments.run import Place, begin, execute, new_folder, resuming
+from mnemon.experiments.run import Compute, begin, execute, new_folder, resuming
 from mnemon.experiments.run_config import RunConfig, resume_config
 from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RunRecord, find_runs
@@ -37,10 +37,10 @@ class StudyError(TrainingError):
 Failures = list[tuple[Job, UsageError]]
 
 
-def new_jobs(config: RunConfig, seeds: Sequence[int], out: Path | None, place: Place) -> tuple[Path, list[Job]]:
+def new_jobs(config: RunConfig, seeds: Sequence[int], out: Path | None, compute: Compute) -> tuple[Path, list[Job]]:
     """Make the folder of a run, or of several seeds with a folder for each; return it and the jobs."""
     # What can be wrong with settings, data and network shows before a folder is made.
-    record = begin(config, seeds[0], place)
+    record = begin(config, seeds[0], compute)
     folder = new_folder(out or dated_folder(config.folder_name))
     if len(seeds) == 1:
         jobs = [Job(0, config, seeds[0], folder)]
@@ -81,7 +81,7 @@ def dated_folder(name: str) -> Path:
 
 def run_jobs(
     jobs: Sequence[Job],
-    place: Place,
+    compute: Compute,
     workers: int | None,
     on_event: Callable[[Event], None],
     should_stop: Callable[[], bool],
@@ -96,9 +96,9 @@ def run_jobs(
     error names to go on with what is left.
     """
     if on is None and (len(jobs) <= 1 or workers == 1):
-        failures = _run_here(jobs, place, on_event, should_stop, crew)
+        failures = _run_here(jobs, compute, on_event, should_stop, crew)
     else:
-        failures = _run_in(open_engine(on, place, workers, len(jobs)), jobs, on_event, should_stop, go_on)
+        failures = _run_in(open_engine(on, compute, workers, len(jobs)), jobs, on_event, should_stop, go_on)
     if not failures:
         return
     job, error = failures[0]
@@ -113,12 +113,16 @@ def _failed(job: Job, error: UsageError) -> Event:
 
 
 def _run_here(
-    jobs: Sequence[Job], place: Place, on_event: Callable[[Event], None], should_stop: Callable[[], bool], crew: Crew
+    jobs: Sequence[Job],
+    compute: Compute,
+    on_event: Callable[[Event], None],
+    should_stop: Callable[[], bool],
+    crew: Crew,
 ) -> Failures:
     failures: Failures = []
     for job in jobs:
         try:
-            execute(job.config, job.seed, job.folder, place, Reporter(job.number, on_event), should_stop, crew)
+            execute(job.config, job.seed, job.folder, compute, Reporter(job.number, on_event), should_stop, crew)
         except UsageError as error:
             failures.append((job, error))
             on_event(_failed(job, error))

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from mnemon.errors import UsageError
 from mnemon.experiments.engines.job import Event, Job
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 
 
 class Lost(Exception):  # noqa: N818 (a fate, not a fault of the run)
@@ -41,7 +41,7 @@ class Engine(Protocol):
         """Return what has happened since; wait at most so many seconds for the end of a job."""
 
 
-def open_engine(on: str | None, place: Place, workers: int | None, n_jobs: int) -> Engine:
+def open_engine(on: str | None, compute: Compute, workers: int | None, n_jobs: int) -> Engine:
     """Return the engine that a word names: none for processes of this machine; ray, ray:ADDRESS or ray://HOST:PORT.
 
     Without a number of workers there are as many as the cluster has cores; here there is one.
@@ -49,10 +49,10 @@ def open_engine(on: str | None, place: Place, workers: int | None, n_jobs: int) 
     if on is None:
         from mnemon.experiments.engines.processes import Processes
 
-        return Processes(place, min(workers or 1, n_jobs))
+        return Processes(compute, min(workers or 1, n_jobs))
     from mnemon.experiments.engines.ray import RayTasks
 
-    return RayTasks(place, _address(on), workers)
+    return RayTasks(compute, _address(on), workers)
 
 
 def check_engine(on: str | None) -> None:

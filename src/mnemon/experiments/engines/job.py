@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemon.experiments.run import Place, execute
+from mnemon.experiments.run import Compute, execute
 from mnemon.experiments.run_config import RunConfig
 from mnemon.training.trainer import Progress, Watcher
 
@@ -66,6 +66,6 @@ class Reporter(Watcher):
         self.send(event)
 
 
-def do(job: Job, place: Place, send: Callable[[Event], None], should_stop: Callable[[], bool]) -> None:
+def do(job: Job, compute: Compute, send: Callable[[Event], None], should_stop: Callable[[], bool]) -> None:
     """Run a job in its folder, from the start or from where it was left."""
-    execute(job.config, job.seed, job.folder, place, Reporter(job.number, send), should_stop)
+    execute(job.config, job.seed, job.folder, compute, Reporter(job.number, send), should_stop)

@@ -17,7 +17,7 @@ from typing import Any
 from mnemon.allocator import processes_with_huge_pages
 from mnemon.experiments.engines import Ended, Lost
 from mnemon.experiments.engines.job import Event, Job, do
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.training.trainer import Stopped
 
 
@@ -28,8 +28,8 @@ class Processes:
     A worker that is killed takes the others with it, which save first; those that are started next are new.
     """
 
-    def __init__(self, place: Place, workers: int):
-        self._place, self._workers = place, workers
+    def __init__(self, compute: Compute, workers: int):
+        self._compute, self._workers = compute, workers
         self._context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in a broken state
         self._asked = self._context.RawArray("b", workers)
         """For each slot, whether the job in it is asked to stop."""
@@ -65,7 +65,7 @@ class Processes:
             shared = (self._asked, self._events)
             self._pool = ProcessPoolExecutor(self._workers, self._context, _begin_worker, shared)
         with _signals_held(), processes_with_huge_pages():
-            return self._pool.submit(_work, job, self._place, slot)
+            return self._pool.submit(_work, job, self._compute, slot)
 
     def _leave_pool(self) -> None:
         if self._pool is not None:
@@ -144,11 +144,11 @@ def _leave_in_time() -> None:
         os._exit(1)
 
 
-def _work(job: Job, place: Place, slot: int) -> None:
+def _work(job: Job, compute: Compute, slot: int) -> None:
     def should_stop() -> bool:
         return bool(_ASKED[slot]) or _LEAVE.is_set()
 
     with _WORKING:
         if should_stop():
             raise Stopped
-        do(job, place, _EVENTS.put, should_stop)
+        do(job, compute, _EVENTS.put, should_stop)

@@ -25,7 +25,7 @@ from typing import Any
 from mnemon.errors import UsageError
 from mnemon.experiments.engines import Ended, Lost
 from mnemon.experiments.engines.job import Event, Job, do
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.training.trainer import Stopped
 
 RETRIES = 3
@@ -37,9 +37,9 @@ SECONDS = 5.0
 class RayTasks:
     """An engine of Ray tasks, in the cluster at an address; without one, in a local cluster or one that is there."""
 
-    def __init__(self, place: Place, address: str, workers: int | None):
-        data = place.data or os.environ.get("MNEMON_DATA")
-        self._place = replace(place, data=Path(data).resolve() if data else None)
+    def __init__(self, compute: Compute, address: str, workers: int | None):
+        data = compute.data or os.environ.get("MNEMON_DATA")
+        self._compute = replace(compute, data=Path(data).resolve() if data else None)
         self._address, self._workers = address, workers
         self._running: dict[Any, Job] = {}
         self._asked: set[int] = set()
@@ -65,7 +65,7 @@ class RayTasks:
                     raise UsageError(f"Ray could not be started or joined: {reason}") from error
             self._began = True
         try:
-            self._gpus = _gpus(self._place.device, self._count("GPU"))
+            self._gpus = _gpus(self._compute.device, self._count("GPU"))
         except UsageError:
             self._leave()
             raise
@@ -104,7 +104,7 @@ class RayTasks:
         """Give a job to the cluster, with the files that are in its folder."""
         self._asked.discard(job.number)
         sent = job._replace(folder=job.folder.resolve())  # a worker may work elsewhere
-        self._running[self._task.remote(sent, self._place, _files(job.folder), self._line)] = job
+        self._running[self._task.remote(sent, self._compute, _files(job.folder), self._line)] = job
 
     def stop(self, *numbers: int) -> None:
         """Leave word for tasks that run, and take back those that wait for a place."""
@@ -246,7 +246,9 @@ class _Wire:
         return self._stop
 
 
-def _work(job: Job, place: Place, files: dict[str, bytes], line: Any) -> tuple[Exception | None, dict[str, bytes]]:
+def _work(
+    job: Job, compute: Compute, files: dict[str, bytes], line: Any
+) -> tuple[Exception | None, dict[str, bytes]]:
     """Run a job; return why it did not come to its end, and the files of a scratch folder."""
     warnings.simplefilter("ignore")
     wire = _Wire(line, job.number)
@@ -259,7 +261,7 @@ def _work(job: Job, place: Place, files: dict[str, bytes], line: Any) -> tuple[E
                 (folder / name).write_bytes(content)
         error: Exception | None = None
         try:
-            do(job._replace(folder=folder), place, wire.send, wire.should_stop)
+            do(job._replace(folder=folder), compute, wire.send, wire.should_stop)
         except (Stopped, UsageError) as reason:
             error = reason
         return error, {} if shared else _files(folder)

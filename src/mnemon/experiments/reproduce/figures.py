@@ -15,7 +15,7 @@ from mnemon.experiments.reproduce.plan import Wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SMOKE, Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
 from mnemon.experiments.reproduce.verdict import Line
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.results import figures, samples
 from mnemon.results.comparison import as_csv
 from mnemon.results.metrics import mean_and_sem
@@ -37,7 +37,7 @@ class Outcome:
     shelf: Shelf
     out: Path
     """The folder of all recipes and runs."""
-    place: Place
+    compute: Compute
 
     @property
     def folder(self) -> Path:
@@ -165,7 +165,7 @@ def _embeddings(outcome: Outcome) -> dict[str, Chart]:
         home = found.folder if own else outcome.folder  # others' runs are left as they are
         space = figures.EmbeddingMap.read(home)
         if space is None:
-            space = embeddings.map_of(found.folder, outcome.place, SMOKE_SIDE if one.budget == SMOKE else SIDE)
+            space = embeddings.map_of(found.folder, outcome.compute, SMOKE_SIDE if one.budget == SMOKE else SIDE)
             space.write(home)
         _write_map(outcome.folder, space)
         for name in space.accuracy:

@@ -14,7 +14,7 @@ from mnemon.experiments.reproduce.plan import Wanted, lines
 from mnemon.experiments.reproduce.recipe import Recipe
 from mnemon.experiments.reproduce.shelf import Shelf
 from mnemon.experiments.reproduce.tables import count, csv_of, shown
-from mnemon.experiments.run import Place
+from mnemon.experiments.run import Compute
 from mnemon.results.record import make_folder
 from mnemon.whole_files import write_text
 
@@ -22,7 +22,7 @@ TABLE, NUMBERS = "table.txt", "cells.csv"
 
 
 def write(
-    recipes: Sequence[Recipe], cells: Sequence[Wanted], shelf: Shelf, out: Path, place: Place
+    recipes: Sequence[Recipe], cells: Sequence[Wanted], shelf: Shelf, out: Path, compute: Compute
 ) -> tuple[RenderableType, list[str]]:
     """Write what each recipe came to; return the tables, and what else is to be said."""
     tables: list[RenderableType] = []
@@ -33,7 +33,7 @@ def write(
             continue
         found = [line for one in own for line in lines(one, shelf)]
         everything += found
-        outcome = figures.Outcome(recipe, own, found, shelf, out, place)
+        outcome = figures.Outcome(recipe, own, found, shelf, out, compute)
         make_folder(outcome.folder)
         write_text(outcome.folder / NUMBERS, csv_of(found))
         tables.append(shown(recipe, found))

@@ -13,7 +13,7 @@ from mnemon.errors import DataError, UsageError
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
 from mnemon.experiments.reproduce.shelf import Shelf, key_of, substance
 from mnemon.experiments.reproduce.verdict import Line
-from mnemon.experiments.run import Place, begin
+from mnemon.experiments.run import Compute, begin
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
 from mnemon.experiments.study import Job
 from mnemon.results.naming import short_name
@@ -143,7 +143,7 @@ def _check_free(folder: Path, config: RunConfig) -> None:
     )
 
 
-def missing_data(jobs: Sequence[Job], place: Place) -> dict[str, str]:
+def missing_data(jobs: Sequence[Job], compute: Compute) -> dict[str, str]:
     """Return the benchmarks whose data are missing or damaged, each with what is to be said of that.
 
     Whatever else can be wrong with settings and networks shows here, too, before anything is written.
@@ -156,7 +156,7 @@ def missing_data(jobs: Sequence[Job], place: Place) -> dict[str, str]:
             continue
         checked.add(kind)
         try:
-            begin(job.config, job.seed, place)
+            begin(job.config, job.seed, compute)
         except DataError as error:
             missing[job.config.benchmark_name] = str(error)
     return missing

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import DEFAULT
-from mnemon.experiments.run import Place, begin, new_folder
+from mnemon.experiments.run import Compute, begin, new_folder
 from mnemon.experiments.study import dated_folder
 from mnemon.experiments.sweep.space import Space, load_space
 from mnemon.experiments.sweep.storage import check_database, check_optuna, without_password
@@ -39,7 +39,7 @@ def prepare(
     study: str | None,
     url: str | None,
     trials: int | None,
-    place: Place,
+    compute: Compute,
 ) -> Prepared:
     """Begin a sweep, or go on with the one that is in a folder."""
     check_optuna()
@@ -49,7 +49,7 @@ def prepare(
         space = load_space(name or DEFAULT, overrides)
         folder = out or dated_folder(short_name(f"sweep-{space.name}", overrides))
         if not is_sweep(folder):
-            return Prepared(space, _begin(space, folder, seed or 0, study, url, trials, place), folder, url)
+            return Prepared(space, _begin(space, folder, seed or 0, study, url, trials, compute), folder, url)
         resume, record = folder, SweepRecord.read(folder)
         if (seed or 0, study or record.study) != (record.seed, record.study):
             raise UsageError(f"The sweep in {folder} has seed {record.seed} and is the study '{record.study}'.")
@@ -64,13 +64,13 @@ def prepare(
 
 
 def _begin(
-    space: Space, folder: Path, seed: int, study: str | None, url: str | None, trials: int | None, place: Place
+    space: Space, folder: Path, seed: int, study: str | None, url: str | None, trials: int | None, compute: Compute
 ) -> SweepRecord:
     """Make the folder of a sweep; what is wrong with settings and data shows before."""
     text = write_toml(space.plain())
     if len(text) > MOST_CHARACTERS["TOML"]:
         raise UsageError(f"The space {space.name} is too large to be kept: name fewer choices.")
-    metric = begin(space.config(), seed, place).metric
+    metric = begin(space.config(), seed, compute).metric
     if url is not None:
         check_database(url)
     record = SweepRecord(
