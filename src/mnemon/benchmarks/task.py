@@ -51,7 +51,7 @@ class Examples:
         return self.inputs.device
 
     def batch(self, index: Tensor | slice, random: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Return the examples at these places, ready for a network; augmented only if random numbers are given."""
+        """Return the examples at these indices, ready for a network; augmented only if random numbers are given."""
         inputs = self.inputs[index]
         if self.augment is not None and random is not None:
             inputs = self.augment(inputs, random)

@@ -45,7 +45,7 @@ class Prediction:
 
 def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None) -> float:
     """Return how good the model is on data of a task, which it is told or has to infer."""
-    place, goal = state.place(task), state.about(task).goal
+    index, goal = state.index_of(task), state.about(task).goal
     if loss is not None:
         if goal.kind is not Kind.OWN:
             raise UsageError(f"Task '{task}' was learned with {goal.kind.value}: it takes no other loss.")
@@ -54,21 +54,21 @@ def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None
         goal = replace(goal, own_loss=loss)
     found = collect(data).to(state.device, state.floats)
     goal_for(found.targets, goal.as_learned(task))  # refuses targets of another kind
-    found = replace(found, targets=goal.places(found.targets))
-    return inferred_score(state, found, place) if infer else score(state, found, place, goal, task)
+    found = replace(found, targets=goal.output_indices(found.targets))
+    return inferred_score(state, found, index) if infer else score(state, found, index, goal, task)
 
 
 # A task that is told
 
 
-def outputs_of(state: State, inputs: Inputs, place: int) -> Tensor:
+def outputs_of(state: State, inputs: Inputs, index: int) -> Tensor:
     """Return what a task's network says of inputs."""
-    if place < len(state.tasks):
-        _check_dimensions(inputs, state.tasks[place])
+    if index < len(state.tasks):
+        _check_dimensions(inputs, state.tasks[index])
     try:
-        return with_random_numbers(0, lambda: state.learner.outputs(inputs, place))
+        return with_random_numbers(0, lambda: state.learner.outputs(inputs, index))
     except Exception as error:
-        learned = state.tasks[place].inputs if place < len(state.tasks) else signature(inputs)
+        learned = state.tasks[index].inputs if index < len(state.tasks) else signature(inputs)
         raise UsageError(
             f"The module cannot take these inputs ({in_words(signature(inputs))}; it was learned with "
             f"{in_words(learned)}): {said(error)}"
@@ -88,9 +88,9 @@ def _check_dimensions(inputs: Inputs, task: Remembered) -> None:
     )
 
 
-def told(state: State, inputs: Inputs, place: int) -> Prediction:
+def told(state: State, inputs: Inputs, index: int) -> Prediction:
     """Return the answer of a task's network."""
-    remembered, outputs = state.tasks[place], outputs_of(state, inputs, place)
+    remembered, outputs = state.tasks[index], outputs_of(state, inputs, index)
     goal, names = remembered.goal, [remembered.name] * len(inputs[0])
     if goal.kind is Kind.CLASSES:
         outputs = goal.cut(outputs)
@@ -100,10 +100,10 @@ def told(state: State, inputs: Inputs, place: int) -> Prediction:
     return Prediction(names, outputs > 0 if goal.kind is Kind.LABELS else outputs, nothing, outputs)
 
 
-def score(state: State, data: Data, place: int, goal: Goal, name: str) -> float:
+def score(state: State, data: Data, index: int, goal: Goal, name: str) -> float:
     """Return how good a task's network is on data."""
     inputs, targets = data.batch(slice(None))
-    outputs = outputs_of(state, inputs, place)
+    outputs = outputs_of(state, inputs, index)
     if goal.kind is not Kind.OWN:
         goal.check(outputs, targets, name)
     return goal.score(outputs, targets)
@@ -118,27 +118,27 @@ def inferred(state: State, inputs: Inputs) -> Prediction:
     by_density = state.learner.densities is not None
     best = _most_likely(state, inputs) if by_density else _surest(state, inputs)
     known, names = best.known.tolist(), state.names
-    tasks = [names[place] if known[i] else UNKNOWN for i, place in enumerate(best.place.tolist())]
+    tasks = [names[index] if known[i] else UNKNOWN for i, index in enumerate(best.index.tolist())]
     return Prediction(tasks, best.label, best.confidence, None)
 
 
-def inferred_score(state: State, data: Data, place: int) -> float:
+def inferred_score(state: State, data: Data, index: int) -> float:
     """Return the accuracy on data of a task that is not told; a wrong task is a wrong answer."""
-    task, (inputs, targets) = state.tasks[place], data.batch(slice(None))
+    task, (inputs, targets) = state.tasks[index], data.batch(slice(None))
     answer = inferred(state, inputs)
     of_task = torch.tensor([name == task.name for name in answer.task], device=targets.device)
-    right = task.goal.places(answer.label) == targets
+    right = task.goal.output_indices(answer.label) == targets
     right &= of_task.view(-1, *[1] * (targets.ndim - 1))
     return 100.0 * float(right[targets != IGNORED].double().mean())
 
 
-def usual_entropies(state: State, data: Data, place: int, goal: Goal) -> tuple[float, float] | None:
+def usual_entropies(state: State, data: Data, index: int, goal: Goal) -> tuple[float, float] | None:
     """Return the middle of the log entropies of a task's training inputs, and what only a small share exceeds."""
     if goal.kind is not Kind.CLASSES:
         return None
     picked = torch.randperm(len(data))[:CALIBRATION].to(data.device)
     inputs, _ = data.batch(picked)
-    found = _log_entropy(goal.cut(outputs_of(state, inputs, place)))
+    found = _log_entropy(goal.cut(outputs_of(state, inputs, index)))
     return float(found.quantile(0.5)), float(found.quantile(1 - FALSE_ALARMS))
 
 
@@ -157,14 +157,14 @@ class _Best:
     confidence: Tensor
 
     def __init__(self, n: int, device: torch.device):
-        self.place = torch.full((n,), -1, device=device)
+        self.index = torch.full((n,), -1, device=device)
         self.known = torch.zeros(n, dtype=torch.bool, device=device)
 
-    def take(self, place: int, answer: Prediction, where: Tensor, known: Tensor) -> None:
+    def take(self, index: int, answer: Prediction, where: Tensor, known: Tensor) -> None:
         """Take over the answers of a task to some inputs."""
-        if bool((self.place < 0).all()):
+        if bool((self.index < 0).all()):
             self.label, self.confidence = answer.label.clone(), answer.confidence.clone()
-        self.place[where] = place
+        self.index[where] = index
         self.known[where] = known[where]
         self.label[where], self.confidence[where] = answer.label[where], answer.confidence[where]
 
@@ -173,15 +173,15 @@ def _surest(state: State, inputs: Inputs) -> _Best:
     """Ask all tasks, and take the answer of the one that is surest, beside how sure it usually is."""
     best = _Best(len(inputs[0]), state.device)
     least = torch.full((len(inputs[0]),), math.inf, dtype=torch.float64)
-    for place, task in enumerate(state.tasks):
+    for index, task in enumerate(state.tasks):
         assert task.entropies is not None
         usual, seldom = task.entropies
-        answer = told(state, inputs, place)
+        answer = told(state, inputs, index)
         above = _log_entropy(answer.outputs) - usual
         where = above < least
         least[where] = above[where]
         known = above <= seldom - usual
-        best.take(place, answer, where.to(state.device), known.to(state.device))
+        best.take(index, answer, where.to(state.device), known.to(state.device))
     return best
 
 
@@ -192,8 +192,8 @@ def _most_likely(state: State, inputs: Inputs) -> _Best:
     scores = state.learner.likelihoods(inputs)
     chosen, known = scores.argmax(1), state.learner.densities.known(scores)
     best = _Best(len(chosen), state.device)
-    for place in chosen.unique().tolist():
-        best.take(place, told(state, inputs, place), chosen == place, known)
+    for index in chosen.unique().tolist():
+        best.take(index, told(state, inputs, index), chosen == index, known)
     return best
 
 

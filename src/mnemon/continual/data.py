@@ -41,7 +41,7 @@ class Data:
         return self.targets.device
 
     def batch(self, index: Tensor | slice) -> tuple[Inputs, Tensor]:
-        """Return the examples at these places, ready for a module."""
+        """Return the examples at these indices, ready for a module."""
         return tuple(_from_bytes(part[index], self.floats) for part in self.inputs), self.targets[index]
 
     def to(self, device: torch.device, floats: torch.dtype | None = None) -> Data:

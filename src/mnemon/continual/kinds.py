@@ -55,18 +55,18 @@ class Goal:
         """Return the outputs that the task uses."""
         return outputs[..., : len(self.classes)] if self.kind is Kind.CLASSES else outputs
 
-    def places(self, targets: Tensor) -> Tensor:
-        """Return the user's labels as places among the outputs; -1 for labels that the task does not have."""
+    def output_indices(self, targets: Tensor) -> Tensor:
+        """Return the user's labels as indices of the outputs; -1 for labels that the task does not have."""
         if self.kind is not Kind.CLASSES:
             return targets
         known = torch.tensor(self.classes, device=targets.device)
-        place = torch.searchsorted(known, targets.contiguous()).clamp(max=len(known) - 1)
-        place = torch.where(known[place] == targets, place, -1)
-        return torch.where(targets == IGNORED, IGNORED, place)
+        index = torch.searchsorted(known, targets.contiguous()).clamp(max=len(known) - 1)
+        index = torch.where(known[index] == targets, index, -1)
+        return torch.where(targets == IGNORED, IGNORED, index)
 
-    def labels(self, places: Tensor) -> Tensor:
-        """Return places among the outputs as the user's labels."""
-        return torch.tensor(self.classes, device=places.device)[places]
+    def labels(self, output_indices: Tensor) -> Tensor:
+        """Return indices of outputs as the user's labels."""
+        return torch.tensor(self.classes, device=output_indices.device)[output_indices]
 
     def as_learned(self, task: str) -> str | Loss:
         """Return what has to be said of the loss to ask the same again."""
@@ -77,7 +77,7 @@ class Goal:
         return self.own_loss
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean loss of a batch; targets are places."""
+        """Return the mean loss of a batch; targets are indices of outputs."""
         outputs = self.cut(outputs)
         if self.kind is Kind.OWN:
             assert self.own_loss is not None
@@ -92,7 +92,7 @@ class Goal:
         return F.mse_loss(outputs, targets.to(outputs.dtype))
 
     def score(self, outputs: Tensor, targets: Tensor) -> float:
-        """Return how good outputs are: accuracy in percent, or the error; targets are places."""
+        """Return how good outputs are: accuracy in percent, or the error; targets are indices of outputs."""
         if self.kind is Kind.CLASSES:
             counts = targets != IGNORED
             return 100.0 * float((self.cut(outputs).argmax(-1) == targets)[counts].double().mean())

@@ -39,7 +39,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Found:
-    """Data, their targets as places among the outputs, and what is asked of them."""
+    """Data, their targets as indices of the outputs, and what is asked of them."""
 
     data: Data
     goal: Goal
@@ -76,9 +76,9 @@ def relearn(state: State, data: Any, task: str, options: Options) -> Remembered:
 
 def begin_again(state: State, task: str) -> None:
     """Get ready to go on with a task that was learned."""
-    place = state.place(task)
-    state.learner.begin_again(place)
-    del state.tasks[place]
+    index = state.index_of(task)
+    state.learner.begin_again(index)
+    del state.tasks[index]
 
 
 def finish(
@@ -92,13 +92,13 @@ def finish(
     losses: Iterable[float] = (),
 ) -> Remembered:
     """Put a task away that was learned, with what is known of it."""
-    data, goal, place = found.data, found.goal, len(state.tasks)
+    data, goal, index = found.data, found.goal, len(state.tasks)
     scored_on = "training data" if tested is None else "validation data"
 
     def end() -> tuple[float, tuple[float, float] | None]:
         state.learner.end_task(data.to(state.device, state.learner.floats))
-        reached = score(state, data if tested is None else tested, place, goal, task)
-        return reached, usual_entropies(state, data, place, goal)
+        reached = score(state, data if tested is None else tested, index, goal, task)
+        return reached, usual_entropies(state, data, index, goal)
 
     reached, sure = state.at_moment(serial, steps + 1, end)
     form = signature(data.inputs)
@@ -127,7 +127,7 @@ def found_in(
         raise UsageError(f"Task '{task}' has no class {', '.join(str(c) for c in new)}{remedy}.")
     elif goal.kind is not Kind.OWN:
         goal = earlier
-    return Found(replace(found, targets=goal.places(found.targets)), goal)
+    return Found(replace(found, targets=goal.output_indices(found.targets)), goal)
 
 
 def _check(state: State, found: Found, task: str, plan: Plan, validation: Any) -> Data | None:

@@ -134,7 +134,7 @@ class ContinualModel:
 
         Each batch is judged before it is learned: when `patience` batches in a row are much worse than lately, the
         stream has changed, to a task that it knows or to a new one, which is called `name` and a number. Tasks of
-        earlier streams are known again. Labels are places among the module's outputs. A batch is learned in so many
+        earlier streams are known again. Labels are indices of the module's outputs. A batch is learned in so many
         `steps`, together with `recent` ones. If the stream breaks off, what was learned until then is kept. Other
         threads that ask the model wait until the stream has ended.
         """
@@ -151,9 +151,9 @@ class ContinualModel:
         By entropy, tasks of different numbers of classes are compared by the entropy divided by the logarithm of the
         number: 0 is sure, 1 is as unsure as can be, whatever the task.
         """
-        place = None if task is None else self.state.place(task)
+        index = None if task is None else self.state.index_of(task)
         found = collect_inputs(inputs, self.device, self.state.floats)
-        return inferred(self.state, found) if place is None else told(self.state, found, place)
+        return inferred(self.state, found) if index is None else told(self.state, found, index)
 
     @alone
     def evaluate(self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None) -> float:
@@ -203,17 +203,17 @@ class ContinualModel:
     @alone
     def rename(self, task: str, name: str) -> None:
         """Give a task another name."""
-        place = self.state.place(task)
+        index = self.state.index_of(task)
         if name != task:
             self.state.check_new(name)
-        self.state.tasks[place] = replace(self.state.tasks[place], name=name)
+        self.state.tasks[index] = replace(self.state.tasks[index], name=name)
 
     @alone
     def network(self, task: str) -> nn.Module:
         """Return a task's network as a plain module, in evaluation mode; adapters are added to their layers."""
-        memory, place = self.state.learner.memory, self.state.place(task)
+        memory, index = self.state.learner.memory, self.state.index_of(task)
         module = copied(memory.target.module).eval()
-        tensors = {**memory.network_weights(place), **memory.buffers_of[place]}
+        tensors = {**memory.network_weights(index), **memory.buffers_of[index]}
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         with torch.no_grad():
             for name, tensor in tensors.items():

@@ -103,8 +103,8 @@ class State:
         """The names of the tasks, in their order."""
         return [task.name for task in self.tasks]
 
-    def place(self, name: str) -> int:
-        """Return the place of a task; one that is not there is answered with the nearest name."""
+    def index_of(self, name: str) -> int:
+        """Return the index of a task; an unknown name is refused, with the nearest known one."""
         if not self.tasks:
             raise UsageError(f"There is no task '{name}': nothing was learned yet.")
         if name not in self.names:
@@ -114,7 +114,7 @@ class State:
 
     def about(self, name: str) -> Remembered:
         """Return what is kept of a task."""
-        return self.tasks[self.place(name)]
+        return self.tasks[self.index_of(name)]
 
     def check_new(self, name: str) -> None:
         """Refuse a name that no task can have, or that one has already."""
@@ -124,10 +124,10 @@ class State:
 
     def forget(self, name: str) -> None:
         """Drop a task, and leave all others as they are."""
-        place = self.place(name)
+        index = self.index_of(name)
 
         def work() -> None:
-            self.learner.arrange([t for t in range(len(self.tasks)) if t != place])
+            self.learner.arrange([t for t in range(len(self.tasks)) if t != index])
             self.tasks = [task for task in self.tasks if task.name != name]
 
         interrupts.uninterrupted(work)

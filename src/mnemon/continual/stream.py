@@ -155,7 +155,7 @@ class StreamLearner:
         """Return what is asked, from the first batch."""
         goal, task = goal_for(data.targets, self.loss), self._free_name()
         if goal.kind is Kind.CLASSES:
-            # Classes are places among the outputs: which of them a task has is not known beforehand.
+            # Classes are indices of outputs: which of them a task has is not known beforehand.
             outputs = tried(self.state, "batch 0", data)
             goal = Goal(Kind.CLASSES, tuple(range(outputs.shape[-1] if isinstance(outputs, Tensor) else 0)))
         check_fit(self.state, task, Found(data, goal), len(data))
@@ -214,9 +214,9 @@ class StreamLearner:
         """Return the loss of a task's network on a batch."""
         assert self.goal is not None
         learner = self.state.learner
-        place = learner.n_tasks - 1 if name == self.present else self.state.place(name)
+        index = learner.n_tasks - 1 if name == self.present else self.state.index_of(name)
         inputs, targets = data.batch(slice(None))
-        return float(self.goal.loss(learner.outputs(inputs, place), targets))
+        return float(self.goal.loss(learner.outputs(inputs, index), targets))
 
     # The present task
 
