@@ -85,10 +85,10 @@ class Problem:
         return outputs.log_softmax(1).gather(1, targets[:, None]).sum()
 
     def competing_targets(self, targets: Tensor, task_id: int, n_seen: int) -> Tensor:
-        """Return a task's targets as places among the outputs that compete for its answers."""
+        """Return a task's targets as indices among the outputs that compete for its answers."""
         if self.kind is Kind.REGRESSION:
             return targets
-        return self.outputs.place(targets, task_id) - self.outputs.competing(task_id, n_seen)[0]
+        return self.outputs.output_index(targets, task_id) - self.outputs.competing(task_id, n_seen)[0]
 
     def competing_outputs(self, outputs: Tensor, task_id: int, n_seen: int) -> Tensor:
         """Return those that compete for a task's answers, of all outputs of a network that serves all tasks."""

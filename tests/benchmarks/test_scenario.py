@@ -48,7 +48,7 @@ def test_the_outputs_of_three_tasks_of_two_classes(scenario, total, heads, seen,
 @given(streams, st.sampled_from([CL1, CL3]))
 def test_heads_of_their_own_lie_side_by_side_and_fill_all_outputs(stream, scenario):
     outputs = Outputs(scenario, *stream)
-    places = [place for task in range(outputs.n_tasks) for place in range(*outputs.head(task))]
+    places = [output_index for task in range(outputs.n_tasks) for output_index in range(*outputs.head(task))]
     assert places == list(range(outputs.total))
 
 
@@ -74,12 +74,12 @@ def test_the_place_of_a_class_is_in_its_tasks_head_and_tells_the_task(stream, sc
     outputs = Outputs(scenario, *stream)
     task = data.draw(st.integers(0, outputs.n_tasks - 1))
     targets = torch.arange(outputs.per_task)
-    place = outputs.place(targets, task)
-    assert place.tolist() == list(range(*outputs.head(task)))
-    found = outputs.task_of(place)
+    output_index = outputs.output_index(targets, task)
+    assert output_index.tolist() == list(range(*outputs.head(task)))
+    found = outputs.task_of(output_index)
     if scenario is CL2:
         assert found is None
-        assert torch.equal(place, targets)
+        assert torch.equal(output_index, targets)
     else:
         assert found.tolist() == [task] * outputs.per_task
 
@@ -87,8 +87,8 @@ def test_the_place_of_a_class_is_in_its_tasks_head_and_tells_the_task(stream, sc
 def masked_cross_entropy(logits: list[float], true: int, allowed: list[int]) -> float:
     """The slow twin: a softmax in which only the allowed outputs take part."""
     assert true in allowed
-    largest = max(logits[place] for place in allowed)
-    total = sum(math.exp(logits[place] - largest) for place in allowed)
+    largest = max(logits[output_index] for output_index in allowed)
+    total = sum(math.exp(logits[output_index] - largest) for output_index in allowed)
     return -(logits[true] - largest - math.log(total))
 
 
@@ -118,7 +118,7 @@ def test_outputs_that_do_not_compete_get_no_gradient(scenario, problem):
     made = problem(n_tasks=4, scenario=scenario)
     outputs = torch.randn(10, made.outputs.total, requires_grad=True)
     made.loss_among_all(outputs, torch.randint(2, (10,)), task_id=1, n_seen=3).backward()
-    moved = [place for place in range(made.outputs.total) if outputs.grad[:, place].any()]
+    moved = [output_index for output_index in range(made.outputs.total) if outputs.grad[:, output_index].any()]
     assert moved == ALLOWED[scenario]
 
 

@@ -284,8 +284,8 @@ def test_before_any_task_there_is_no_answer(make, inputs):
 def test_answers_are_in_the_numbers_that_the_learner_was_turned_to(make, train, inputs):
     learner = train(make(), (0, 0), (2, 0), steps=2)
     learner.answer(inputs)  # what is kept at hand for this one must not be taken for the next
-    place = learner.double().answer(inputs.double()).place
-    assert place.shape == (len(inputs),)
+    output_index = learner.double().answer(inputs.double()).output_index
+    assert output_index.shape == (len(inputs),)
     if isinstance(learner.replay, AbstractDrawing):
         n_ready = learner.replay.n_ready
         assert learner.replay.sample(4, range(n_ready)).inputs.dtype == torch.float64
@@ -416,12 +416,12 @@ def test_an_answer_is_a_place_among_the_outputs_seen_and_a_task_that_was_begun(c
     for start, stop in itertools.pairwise([(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]):
         train(learner, start, stop, steps=2)
         before = put_away(learner)
-        place, task = learner.answer(inputs)
+        output_index, task = learner.answer(inputs)
         assert_same(put_away(learner), before)
-        assert place.shape == (len(inputs),)
-        assert place.dtype == torch.long
-        assert place.min() >= 0
-        assert place.max() < learner.problem.outputs.seen(learner.n_begun)[1]
+        assert output_index.shape == (len(inputs),)
+        assert output_index.dtype == torch.long
+        assert output_index.min() >= 0
+        assert output_index.max() < learner.problem.outputs.seen(learner.n_begun)[1]
         one_network = not hasattr(learner, "inference")
         assert (task is None) == (one_network and case.scenario is CL2)
         if task is not None:
@@ -431,7 +431,9 @@ def test_an_answer_is_a_place_among_the_outputs_seen_and_a_task_that_was_begun(c
     if task is not None:
         own = torch.stack([learner.predict(inputs, task_id).argmax(1) for task_id in range(3)], dim=1)
         own = own.gather(1, task[:, None])[:, 0]
-        assert torch.equal(place, own if case.scenario is CL2 else 2 * task + own), "the inferred task's head speaks"
+        assert torch.equal(output_index, own if case.scenario is CL2 else 2 * task + own), (
+            "the inferred task's head speaks"
+        )
 
 
 @pytest.mark.parametrize(("name", "called"), [("hat", "HAT"), ("xdg", "XdG")])

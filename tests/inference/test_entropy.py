@@ -144,9 +144,9 @@ def heads(inputs: Tensor, task_id: int) -> Tensor:
 def test_the_likeliest_tasks_own_head_answers(scenario, places, asks):
     inputs = torch.tensor([[1.0], [1.0], [0.0]])
     inference = Told([0.9, 0.1], [0.2, 0.8], [0.1, 0.9], asks=asks)
-    place, task = answer_by_task(inference, inputs, heads, Outputs(scenario, 3, 2))
+    output_index, task = answer_by_task(inference, inputs, heads, Outputs(scenario, 3, 2))
     assert task.tolist() == [0, 1, 1]
-    assert place.tolist() == places
+    assert output_index.tolist() == places
 
 
 def test_a_group_has_one_task():

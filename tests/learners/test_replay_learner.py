@@ -42,14 +42,14 @@ def learn(problem, picture_batch, pictures):
 
 
 def softmax(row: list[float], among: list[int], t: float) -> dict[int, float]:
-    total = sum(math.exp(row[place] / t) for place in among)
-    return {place: math.exp(row[place] / t) / total for place in among}
+    total = sum(math.exp(row[output_index] / t) for output_index in among)
+    return {output_index: math.exp(row[output_index] / t) / total for output_index in among}
 
 
 def distillation(new: list[float], old: list[float], among: list[int], known: list[int], t: float = 2.0) -> float:
     """For one input: t^2 times the cross entropy; outputs among the new ones that were not known should have 0."""
     aim, found = softmax(old, known, t), softmax(new, among, t)
-    return -(t**2) * sum(aim.get(place, 0.0) * math.log(found[place]) for place in among)
+    return -(t**2) * sum(aim.get(output_index, 0.0) * math.log(found[output_index]) for output_index in among)
 
 
 def twin(scenario: Scenario, new: Tensor, old: Tensor, tasks: list[int] | None, t: float = 2.0) -> float:
@@ -139,14 +139,14 @@ def test_only_outputs_seen_so_far_are_moved_by_replay(scenario, learn):
     shape = (6, learner.problem.outputs.total)
     outputs = torch.randn(shape, requires_grad=True)
     learner._replay_loss(outputs, torch.randn(shape), torch.tensor([0, 1] * 3)).backward()
-    assert {place for place in range(shape[1]) if outputs.grad[:, place].any()} == SEEN[scenario]
+    assert {output_index for output_index in range(shape[1]) if outputs.grad[:, output_index].any()} == SEEN[scenario]
 
 
 def test_where_the_task_is_told_a_replayed_input_moves_its_own_head_alone(learn):
     learner = learn(CL1)
     outputs = torch.randn(4, 8, requires_grad=True)
     learner._replay_loss(outputs, torch.randn(4, 8), torch.tensor([1, 0, 1, 1])).backward()
-    moved = [sorted({place // 2 for place in range(8) if row[place]}) for row in outputs.grad]
+    moved = [sorted({output_index // 2 for output_index in range(8) if row[output_index]}) for row in outputs.grad]
     assert moved == [[1], [0], [1], [1]]
 
 

@@ -23,7 +23,7 @@ def tasks(*sizes: int) -> tuple[Task, ...]:
 def places(n: int, batch_size: int, steps: int, seed: int = 0) -> list[int]:
     """Return which examples the steps take, one after the other."""
     batches = Batches(tasks(n), 0, batch_size, seed, with_past=False, steps=10)
-    return [place for step in range(steps) for place in batches[step].targets.tolist()]
+    return [output_index for step in range(steps) for output_index in batches[step].targets.tolist()]
 
 
 @given(n=st.integers(1, 30), batch_size=st.integers(1, 70), seed=st.integers(0, 2**40))
@@ -101,7 +101,7 @@ def test_with_more_tasks_than_examples_each_has_one():
 
 def test_earlier_tasks_are_seen_without_replacement_too():
     batches = Batches(tasks(12, 12), 1, 4, 0, with_past=True, steps=10)
-    seen = [place for step in range(3) for place in batches[step].past[0].targets.tolist()]
+    seen = [output_index for step in range(3) for output_index in batches[step].past[0].targets.tolist()]
     assert sorted(seen) == list(range(12))
 
 

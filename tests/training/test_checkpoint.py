@@ -80,8 +80,8 @@ def test_a_checkpoint_with_a_changed_tensor_byte_is_refused(tmp_path_factory, da
     path = folder / checkpoint.FILE
     content = bytearray(path.read_bytes())
     start = 8 + int.from_bytes(content[:8], "little")
-    place = data.draw(st.integers(start, len(content) - 1))
-    content[place] ^= data.draw(st.integers(1, 255))
+    output_index = data.draw(st.integers(start, len(content) - 1))
+    content[output_index] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
     assert refused(folder) == f"{path} is damaged: its content is not what was saved."
 

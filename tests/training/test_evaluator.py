@@ -40,7 +40,9 @@ class Scripted(AbstractLearner):
     def answer(self, inputs: Tensor) -> Answer:
         self.sizes.append(len(inputs))
         task = inputs[:, 1].long()
-        return Answer(self.problem.outputs.place(inputs[:, 0].long(), 0) + self._offset(task), self._named(task))
+        return Answer(
+            self.problem.outputs.output_index(inputs[:, 0].long(), 0) + self._offset(task), self._named(task)
+        )
 
     def _offset(self, task: Tensor) -> Tensor:
         return 0 * task if self.problem.scenario is CL2 else 2 * task

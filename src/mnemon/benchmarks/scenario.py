@@ -54,10 +54,10 @@ class Outputs:
         """Return the outputs among which a network chooses that is told no more than the scenario tells."""
         return self.seen(n_seen) if self.scenario is Scenario.CL3 else self.head(task_id)
 
-    def place(self, targets: Tensor, task_id: int) -> Tensor:
-        """Return the classes of a task as places among all outputs."""
+    def output_index(self, targets: Tensor, task_id: int) -> Tensor:
+        """Return the classes of a task as indices among all outputs."""
         return targets + self.head(task_id)[0]
 
-    def task_of(self, place: Tensor) -> Tensor | None:
+    def task_of(self, output_index: Tensor) -> Tensor | None:
         """Return the task whose head an output belongs to; None where all tasks share one head."""
-        return None if self.scenario is Scenario.CL2 else place // self.per_task
+        return None if self.scenario is Scenario.CL2 else output_index // self.per_task

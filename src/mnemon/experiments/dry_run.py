@@ -116,7 +116,7 @@ def _answer_seconds(learner: AbstractLearner, stream: TaskStream, clock: Clock) 
     """Return the seconds of a question."""
     inputs, _ = stream.tasks[-1].test.batch(slice(ASKED))
     told = learner.problem.scenario is Scenario.CL1
-    ask = (lambda: learner.predict(inputs, len(stream) - 1)) if told else lambda: learner.answer(inputs).place
+    ask = (lambda: learner.predict(inputs, len(stream) - 1)) if told else lambda: learner.answer(inputs).output_index
     ask().max().item()
     started = clock()
     ask().max().item()

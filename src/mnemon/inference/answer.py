@@ -41,8 +41,8 @@ def in_pieces(network: Callable[[Tensor], Tensor], inputs: Tensor, size: int | N
 def answer_by_network(logits: Tensor, outputs: Outputs, n_begun: int) -> tuple[Tensor, Tensor | None]:
     """Return the chosen output and its task, from all outputs of one network for all tasks."""
     _check_begun(n_begun)
-    place = logits[:, slice(*outputs.seen(n_begun))].argmax(1)
-    return place, outputs.task_of(place)
+    output_index = logits[:, slice(*outputs.seen(n_begun))].argmax(1)
+    return output_index, outputs.task_of(output_index)
 
 
 def answer_by_task(
@@ -56,7 +56,7 @@ def answer_by_task(
     most = IMAGES if inputs.ndim > 2 else UNTOLD
     size = max(1, most // group) * group  # whole groups
     answers = [_answer(inference, part, predict, outputs, group) for part in inputs.split(size)]
-    return torch.cat([place for place, _ in answers]), torch.cat([task for _, task in answers])
+    return torch.cat([output_index for output_index, _ in answers]), torch.cat([task for _, task in answers])
 
 
 def _check_begun(n_begun: int) -> None:
@@ -75,9 +75,9 @@ def _answer(
         return asked[task_id]
 
     task = vote(inference.scores(inputs, ask), group).argmax(1)
-    place = torch.empty_like(task)
+    output_index = torch.empty_like(task)
     for task_id in task.unique().tolist():
         chosen = task == task_id
         logits = asked[task_id][chosen] if task_id in asked else predict(inputs[chosen], task_id)
-        place[chosen] = outputs.place(logits.argmax(1), task_id)
-    return place, task
+        output_index[chosen] = outputs.output_index(logits.argmax(1), task_id)
+    return output_index, task

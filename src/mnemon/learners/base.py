@@ -49,7 +49,7 @@ def spared(replay: AbstractReplay | None, n_tasks: int) -> int:
 class Answer(NamedTuple):
     """What a learner says of inputs whose task it was not told."""
 
-    place: Tensor
+    output_index: Tensor
     """The output that it chose, counted over all outputs: of the one head in CL2, of all heads in CL3."""
     task: Tensor | None
     """The task that it took them for; None if it never asked itself."""
@@ -68,18 +68,18 @@ class AbstractLearner(Whole, ABC):
     answers_unseen: ClassVar[bool] = False
     """Whether `predict` is defined for tasks that were not yet begun."""
 
-    _place: Tensor
+    _device_marker: Tensor
     """An empty tensor that moves with the learner, and so tells where new ones belong."""
 
     def __init__(self, problem: Problem):
         super().__init__()
         self.problem = problem
-        self.register_buffer("_place", torch.empty(0), persistent=False)
+        self.register_buffer("_device_marker", torch.empty(0), persistent=False)
 
     @property
     def device(self) -> torch.device:
         """Where the learner computes."""
-        return self._place.device
+        return self._device_marker.device
 
     @property
     def sees_past(self) -> bool:

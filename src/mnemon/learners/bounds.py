@@ -55,7 +55,7 @@ class Joint(FinetunedTarget):
 
     def add_task(self) -> None:
         if self.config.fresh and self.n_begun:
-            self.network = self.problem.network(self.problem.outputs.total).to(self._place)
+            self.network = self.problem.network(self.problem.outputs.total).to(self._device_marker)
 
     @property
     def sees_past(self) -> bool:
@@ -75,7 +75,7 @@ class AbstractFromScratch(AbstractLearner):
         self.inference = EntropyInference(problem)
 
     def add_task(self) -> None:
-        self.networks.append(self.new_network().to(self._place))
+        self.networks.append(self.new_network().to(self._device_marker))
 
     @abstractmethod
     def new_network(self) -> nn.Module:

@@ -111,7 +111,7 @@ class HAT(AbstractGatedLearner):
 
     def add_task(self) -> None:
         super().add_task()
-        self.embeddings.append(nn.Parameter(torch.randn(self.chain.size).to(self._place)))
+        self.embeddings.append(nn.Parameter(torch.randn(self.chain.size).to(self._device_marker)))
 
     def start_learning(self) -> None:
         super().start_learning()

@@ -51,7 +51,7 @@ class XdG(AbstractGatedLearner):
     def add_task(self) -> None:
         super().add_task()
         drawn = [self._draw(width) for width in self.chain.widths]
-        self.masks.append(nn.Parameter(torch.cat(drawn).to(self._place), requires_grad=False))
+        self.masks.append(nn.Parameter(torch.cat(drawn).to(self._device_marker), requires_grad=False))
 
     def mechanisms(self) -> dict[str, str]:
         return {"silent": "the gates on hidden units"} if self.config.silent else {}

@@ -30,7 +30,7 @@ def evaluate(learner: AbstractLearner, task: Task, task_id: int) -> Score:
         return Score(_told(learner, task, task_id) / len(task.test), math.nan)
     inputs, targets = task.test.batch(slice(None))
     answer = learner.answer(inputs)
-    right = answer.place == learner.problem.outputs.place(targets, task_id)
+    right = answer.output_index == learner.problem.outputs.output_index(targets, task_id)
     inferred = math.nan if answer.task is None else _percent(answer.task == task_id) / len(inputs)
     return Score(_percent(right) / len(inputs), inferred)
 
