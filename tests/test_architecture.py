@@ -27,7 +27,7 @@ LAYERS = [
     {"inference"},
     {"replay"},
     {"regularizers"},
-    {"part", "problem", "hypernet"},
+    {"lifecycle", "problem", "hypernet"},
     {"models", "benchmarks"},
     {"config", "results", "seeding", "optimizer"},
     {"whole_files"},

@@ -172,7 +172,7 @@ def test_only_tasks_of_classes_are_inferred():
 def _seconds_of(model, n_tasks: int) -> float:
     """CPU seconds to answer without being told, of a model of as many tasks."""
     state = model.state
-    state.learner.arrange([0] * n_tasks)
+    state.learner.select_tasks([0] * n_tasks)
     state.tasks = [replace(state.tasks[0], name=f"task {i}") for i in range(n_tasks)]
     inputs, _ = clouds(0, n=50)
     model.predict(inputs)

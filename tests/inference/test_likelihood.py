@@ -111,7 +111,7 @@ def test_the_rate_falls_along_a_cosine(anneal, wanted, learn):
     learner = learn(steps=1, anneal=anneal)
     learner.inference.n_begun = 3
     learner.inference.memory.start_learning()
-    learner.inference.memory.derive()
+    learner.inference.memory.rebuild()
     learner.inference.train_step(batch_of(2, 0.5))
     for optimizer in learner.inference.memory.optimizers.values():
         assert math.isclose(optimizer.param_groups[0]["lr"], wanted)
@@ -121,7 +121,7 @@ def test_a_schedule_of_the_optimizer_goes_before_the_cosine(learn, problem):
     inference = learn(steps=1).inference
     inference._optimizer = replace(problem().optimizer, lr=0.02, warmup=0.5)
     inference.memory.start_learning()
-    inference.memory.derive()
+    inference.memory.rebuild()
     for optimizer in inference.memory.optimizers.values():
         optimizer.param_groups[0]["lr"] = 0.007  # as the trainer sets it before a step
     inference.train_step(batch_of(2, 0.5))

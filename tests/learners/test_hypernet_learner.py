@@ -134,7 +134,7 @@ def test_the_weighted_penalty_descends_the_weighted_drift(double, learn, batch_o
     learner = learn(tasks=2, steps=2, penalty=PenaltyForm.WEIGHTED, beta=7.0)
     with torch.no_grad():
         learner.memory.importances[0].mul_(torch.rand_like(learner.memory.importances[0]))
-        learner.memory.derive()
+        learner.memory.rebuild()
     before = copy.deepcopy(learner)
     terms = learner.train_step(batch_of(1, 2))
     # The penalty is measured where the task gradient alone would lead.

@@ -12,8 +12,8 @@ from mnemon.continual.data import Inputs
 from mnemon.continual.kinds import Goal
 from mnemon.errors import UsageError
 from mnemon.inference.likelihood import LikelihoodInference
+from mnemon.lifecycle import CheckpointedModule, task_modules_of
 from mnemon.optimizer import OptimizerConfig
-from mnemon.part import Whole, parts_of
 from mnemon.problem import Batch, Terms
 from mnemon.regularizers.protected import Protected
 from mnemon.regularizers.protection import Protection
@@ -22,7 +22,7 @@ AT_ONCE = 1000
 """Inputs that are answered at once."""
 
 
-class ModuleLearner(Whole):
+class ModuleLearner(CheckpointedModule):
     """A memory of networks of the module's form, each starting from the module as it came."""
 
     def __init__(self, module: nn.Module, names: Sequence[str], protection: Protection, optimizer: OptimizerConfig):
@@ -95,22 +95,22 @@ class ModuleLearner(Whole):
 
     def begin_again(self, task_id: int) -> None:
         """Get ready to go on with a task that was learned: it becomes the newest."""
-        self.arrange([t for t in range(self.n_tasks) if t != task_id] + [task_id])
+        self.select_tasks([t for t in range(self.n_tasks) if t != task_id] + [task_id])
         self._set_begun(self.n_begun, in_task=True)
         self._on_parts("start_learning")
-        self._on_parts("derive")
+        self._on_parts("rebuild")
 
-    def arrange(self, order: Sequence[int]) -> None:
+    def select_tasks(self, order: Sequence[int]) -> None:
         """Keep these tasks, in this order, and drop the others."""
-        for part in parts_of(self).values():
+        for part in task_modules_of(self).values():
             part.n_begun = len(order)
             if part is not self:
-                part.arrange(order)
+                part.select_tasks(order)
 
     def give_up(self) -> None:
         """Stop learning the present task, whatever comes of it."""
         self._set_begun(self.n_begun, in_task=False)
-        for part in parts_of(self).values():
+        for part in task_modules_of(self).values():
             part.optimizers = {}
         for memory in self.memories:
             memory.stop_learning()

@@ -127,7 +127,7 @@ class State:
         index = self.index_of(name)
 
         def work() -> None:
-            self.learner.arrange([t for t in range(len(self.tasks)) if t != index])
+            self.learner.select_tasks([t for t in range(len(self.tasks)) if t != index])
             self.tasks = [task for task in self.tasks if task.name != name]
 
         interrupts.uninterrupted(work)
@@ -135,7 +135,7 @@ class State:
     def drop_unfinished(self) -> None:
         """Drop a task that was begun and not put away."""
         self.learner.give_up()
-        self.learner.arrange(range(len(self.tasks)))
+        self.learner.select_tasks(range(len(self.tasks)))
 
     # What learning needs
 
@@ -185,7 +185,7 @@ class State:
             mend()
             learner.densities = densities
             learner.give_up()
-            learner.arrange(range(n_tasks))
+            learner.select_tasks(range(n_tasks))
             learner.put_back(kept)
             self.tasks, (self.n_learned, self.n_inputs) = tasks, numbers
             undo_more()

@@ -43,7 +43,7 @@ class TaskBuffers(nn.Module):
         if not (self.shared and self._n_sets):
             self._set([*map(self._get, range(self._n_sets)), _on(device, self._fresh)])
 
-    def arrange(self, order: Sequence[int]) -> None:
+    def select_tasks(self, order: Sequence[int]) -> None:
         """Keep the sets of these tasks, in this order, and drop the others; a shared one stays."""
         if not self.shared:
             self._set([self[task_id] for task_id in order])

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mnemon.part import Part
+from mnemon.lifecycle import TaskModule
 from mnemon.problem import Batch, Terms
 
 Ask = Callable[[int], Tensor]
 """The logits of a task's own network for the inputs in question."""
 
 
-class AbstractInference(Part, ABC):
+class AbstractInference(TaskModule, ABC):
     """Tells which task inputs belong to."""
 
     def train_step(self, batch: Batch) -> Terms:

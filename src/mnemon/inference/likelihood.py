@@ -128,7 +128,7 @@ class LikelihoodInference(AbstractInference):
         lowest = torch.full((), torch.finfo(torch.float32).min, device=self.memory.hypernet.readout.device)
         self.floors.append(nn.Parameter(lowest, requires_grad=False))
 
-    def arrange(self, order: Sequence[int]) -> None:
+    def select_tasks(self, order: Sequence[int]) -> None:
         self.floors = nn.ParameterList(self.floors[task_id] for task_id in order)
 
     def mechanisms(self) -> dict[str, str]:

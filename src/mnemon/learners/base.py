@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from mnemon.part import Whole
+from mnemon.lifecycle import CheckpointedModule
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay.source import AbstractReplay
 
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
     """The task that it took them for; None if it never asked itself."""
 
 
-class AbstractLearner(Whole, ABC):
+class AbstractLearner(CheckpointedModule, ABC):
     """A method that learns tasks one after another.
 
     The trainer calls, for each task: `begin_task`, many `train_step`, `end_task`; and at any time, for tasks that

@@ -121,7 +121,7 @@ class HAT(AbstractGatedLearner):
         moves = self.problem.optimizer
         self.optimizers["embedding"] = replace(moves, lr=self.config.gate_lr or moves.lr).build([new])
 
-    def derive(self) -> None:
+    def rebuild(self) -> None:
         if self.n_begun < 2:
             return
         held = self.chain.hold(self.used)

@@ -50,7 +50,7 @@ class Block(NamedTuple):
     columns: Range
 
 
-class Part(NamedTuple):
+class TaskModule(NamedTuple):
     """Rows whose drifts are summed at a time: all rows of some tasks, or single rows."""
 
     tasks: Tensor
@@ -99,7 +99,7 @@ class Anchors:
         """For each kind of task, for each of its rows: the ranges of columns that count."""
         self._ww: dict[Range, Tensor] = {}
         self._fixed_sums: dict[Range, Tensor] = {}
-        self._all: list[Part] | None = None
+        self._all: list[TaskModule] | None = None
 
     @property
     def moved_by(self) -> Tensor:
@@ -134,7 +134,7 @@ class Anchors:
 
     # The drawn rows, in parts
 
-    def parts(self, draw: Draw) -> list[Part]:
+    def parts(self, draw: Draw) -> list[TaskModule]:
         """Return the drawn rows; where all are drawn, with their features, which are kept for the next step."""
         if draw.rows is None:
             if self._all is None:
@@ -142,19 +142,19 @@ class Anchors:
             return self._all
         return self._of_tasks(draw.tasks) if draw.tasks is not None else [self._of_rows(draw.rows.tolist())]
 
-    def _of_tasks(self, tasks: Sequence[int]) -> list[Part]:
+    def _of_tasks(self, tasks: Sequence[int]) -> list[TaskModule]:
         n_at_once = max(1, AT_ONCE // self.n_rows)
         groups = (tasks[i : i + n_at_once] for i in range(0, len(tasks), n_at_once))
-        return [Part(self._index(group), None, self._blocks_of_tasks(group)) for group in groups]
+        return [TaskModule(self._index(group), None, self._blocks_of_tasks(group)) for group in groups]
 
-    def _of_rows(self, numbers: Sequence[int]) -> Part:
+    def _of_rows(self, numbers: Sequence[int]) -> TaskModule:
         tasks, rows = [n // self.n_rows for n in numbers], [n % self.n_rows for n in numbers]
         found: dict[Range, list[int]] = defaultdict(list)
         for i, (task, row) in enumerate(zip(tasks, rows, strict=True)):
             for columns in self._columns[self._kind[task]][row]:
                 found[columns].append(i)
         blocks = [Block(self._some(of_these, len(numbers)), columns) for columns, of_these in found.items()]
-        return Part(self._index(tasks), self._index(rows), blocks)
+        return TaskModule(self._index(tasks), self._index(rows), blocks)
 
     def _blocks_of_tasks(self, tasks: Sequence[int]) -> list[Block]:
         """Return the blocks of all rows of some tasks, numbered row * tasks + task."""
@@ -176,14 +176,14 @@ class Anchors:
     def _index(self, numbers: Sequence[int]) -> Tensor:
         return torch.tensor(numbers, device=self.embeddings.device)
 
-    def count(self, part: Part) -> int:
+    def count(self, part: TaskModule) -> int:
         """Return the number of rows of a part."""
         return len(part.tasks) * (self.n_rows if part.row is None else 1)
 
     # What is constant within a task
 
     @torch.no_grad()
-    def fixed(self, part: Part) -> Tensor:
+    def fixed(self, part: TaskModule) -> Tensor:
         """Return h~* of a part."""
         if part.fixed is not None:
             return part.fixed
@@ -193,7 +193,7 @@ class Anchors:
         h[:, self.width] = 1  # rows with room for the 1
         return h
 
-    def _with_fixed(self, part: Part) -> Part:
+    def _with_fixed(self, part: TaskModule) -> TaskModule:
         return part._replace(fixed=self.fixed(part))
 
     def ww(self, start: int, stop: int) -> Tensor:
@@ -203,7 +203,7 @@ class Anchors:
             self._ww[start, stop] = w @ w.T
         return self._ww[start, stop]
 
-    def fixed_sums(self, draw: Draw, parts: Sequence[Part]) -> dict[Range, Tensor]:
+    def fixed_sums(self, draw: Draw, parts: Sequence[TaskModule]) -> dict[Range, Tensor]:
         """Return the sums of h~* h~*^T over the rows of each range of columns; of all rows they are kept."""
         if draw.rows is None and self._fixed_sums:
             return self._fixed_sums
@@ -242,7 +242,7 @@ def _columns_by_row(kept: Sequence[Range], edges: Sequence[int]) -> list[list[Ra
     return found
 
 
-def _features(hypernet: AbstractHypernet, embeddings: Tensor, part: Part) -> Tensor:
+def _features(hypernet: AbstractHypernet, embeddings: Tensor, part: TaskModule) -> Tensor:
     """Return the features of a part; of many rows with widths that suit the processor (see `grid_features`)."""
     if part.row is not None:
         return hypernet.features(embeddings[part.tasks], part.row)
@@ -334,7 +334,7 @@ class _ByGram:
     """
 
     def __init__(
-        self, moved: Tensor, anchors: Anchors, draw: Draw, parts: Sequence[Part], readout: Tensor, factor: float
+        self, moved: Tensor, anchors: Anchors, draw: Draw, parts: Sequence[TaskModule], readout: Tensor, factor: float
     ):
         self.anchors, self.readout, self.factor = anchors, readout, factor
         self.fixed_sums = anchors.fixed_sums(draw, parts)
@@ -367,7 +367,7 @@ class _ByGram:
                 grams[c] = gram if c not in grams else grams[c] + gram
         return grams
 
-    def add(self, part: Part, h: Tensor) -> Tensor:
+    def add(self, part: TaskModule, h: Tensor) -> Tensor:
         """Add the rows of a part with these features; return their gradient."""
         fixed = self.anchors.fixed(part)
         delta, gradient = h - fixed[:, : h.shape[1]], torch.zeros_like(h)
@@ -419,12 +419,12 @@ class _Directly:
     """The sum over the drifts themselves, block by block: cheaper for few rows."""
 
     def __init__(
-        self, moved: Tensor, anchors: Anchors, draw: Draw, parts: Sequence[Part], readout: Tensor, factor: float
+        self, moved: Tensor, anchors: Anchors, draw: Draw, parts: Sequence[TaskModule], readout: Tensor, factor: float
     ):
         self.moved, self.anchors, self.readout, self.factor = moved, anchors, readout, factor
         self.value = readout.new_zeros(())
 
-    def add(self, part: Part, h: Tensor) -> Tensor:
+    def add(self, part: TaskModule, h: Tensor) -> Tensor:
         """Add the rows of a part with these features; return their gradient."""
         n = self.anchors.width
         gradient, h = torch.zeros_like(h), h[:, :n]

@@ -21,8 +21,8 @@ from mnemon.hypernet.init import new_embedding, simplex_corner
 from mnemon.hypernet.statistics import Statistics
 from mnemon.hypernet.target import Target
 from mnemon.hypernet.task_buffers import TaskBuffers
+from mnemon.lifecycle import TaskModule
 from mnemon.optimizer import OptimizerConfig, forget_gradients
-from mnemon.part import Part
 from mnemon.problem import Terms
 from mnemon.regularizers.at_hand import AtHand
 from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead, Gradients, by_autograd
@@ -35,7 +35,7 @@ RAMP = 50
 """Steps in which a task that starts from the module's own weights comes to take the whole of what is generated."""
 
 
-class Protected(Part):
+class Protected(TaskModule):
     """A memory of networks of one form.
 
     With `from_own` every task starts from the module as it came: what is generated is added to its own weights, times
@@ -261,7 +261,7 @@ class Protected(Part):
         if self.own is not None:
             self.factors.append(nn.Parameter(like.new_zeros(()), requires_grad=False))
         self.buffers_of.add(like.device)
-        self.measured.arrange([])
+        self.measured.select_tasks([])
         self.measured.add(like.device)
         if self.config.penalty is PenaltyForm.WEIGHTED:
             self.importances.append(nn.Parameter(like.new_zeros(self.target.size), requires_grad=False))
@@ -283,7 +283,7 @@ class Protected(Part):
             "embedding": self._optimizer_config.build(movable),
         }
 
-    def derive(self) -> None:
+    def rebuild(self) -> None:
         self._before.drop()
         if self.snapshot is None or not self.protects:
             return
@@ -301,11 +301,11 @@ class Protected(Part):
         self.snapshot = self._anchors = self._lookahead = self._distance = None
         self._before.drop()
 
-    def arrange(self, order: Sequence[int]) -> None:
+    def select_tasks(self, order: Sequence[int]) -> None:
         for name in ("embeddings", "factors", "importances"):
             values = getattr(self, name)
             setattr(self, name, nn.ParameterList(values[task_id] for task_id in order if len(values)))
-        self.buffers_of.arrange(order)
+        self.buffers_of.select_tasks(order)
         self._at_hand.drop()
 
     @property

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.errors import UsageError
+from mnemon.lifecycle import TaskModule
 from mnemon.models.mlp import MLP
-from mnemon.part import Part
 from mnemon.problem import Problem
 from mnemon.regularizers.protected import Protected
 from mnemon.replay.config import Condition, ReplayConfig
 from mnemon.replay.source import AbstractDrawing, Replayed, spread
 
 
-class ProtectedGenerator(Part):
+class ProtectedGenerator(TaskModule):
     """Maps [noise ; condition] to outputs, by a network of its own for each task."""
 
     conditions: Tensor

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mnemon.errors import UsageError
-from mnemon.part import Part
+from mnemon.lifecycle import TaskModule
 from mnemon.problem import Batch, Terms
 
 
@@ -26,7 +26,7 @@ class Replayed(NamedTuple):
         return self.inputs.view(-1, *inputs.shape[1:])
 
 
-class AbstractReplay(Part, ABC):
+class AbstractReplay(TaskModule, ABC):
     """Draws inputs of tasks that were learned.
 
     While a task is learned, samples come from the model as it was before that task.

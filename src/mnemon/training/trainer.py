@@ -18,8 +18,8 @@ from mnemon.benchmarks.task import Kind, TaskStream
 from mnemon.config import build, convert, differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners.base import AbstractLearner
+from mnemon.lifecycle import task_modules_of
 from mnemon.optimizer import scale_rates
-from mnemon.part import parts_of
 from mnemon.seeding import derive, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.batches import Batches
@@ -211,7 +211,7 @@ class Trainer:
         """Let the learning rates of all parts follow the schedule."""
         config = self.learner.problem.optimizer
         if config.changes_rate:
-            for part in parts_of(self.learner).values():
+            for part in task_modules_of(self.learner).values():
                 for optimizer in part.optimizers.values():
                     scale_rates(optimizer, config.factor(step, steps))
 
@@ -329,7 +329,9 @@ def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
     """Say which mechanisms of a method never acted: it may be fine-tuning under another name."""
     if progress.task_id < 2:
         return []
-    mechanisms = {term: what for part in parts_of(learner).values() for term, what in part.mechanisms().items()}
+    mechanisms = {
+        term: what for part in task_modules_of(learner).values() for term, what in part.mechanisms().items()
+    }
     return [
         f"{what[0].upper()}{what[1:]} never acted: '{term}' was 0 in every step from the second task on."
         for term, what in mechanisms.items()

@@ -13,10 +13,10 @@ from mnemon.benchmarks.task import Examples
 from mnemon.errors import CheckpointError
 
 
-class Part(nn.Module):
+class TaskModule(nn.Module):
     """A module with a life in tasks.
 
-    The learner that owns it calls, on all parts of itself: `add_task`, then `start_learning`, then `derive` when a
+    The learner that owns it calls, on all parts of itself: `add_task`, then `start_learning`, then `rebuild` when a
     task begins; `finish_learning` when it ends. What must survive a restart is in `state_dict()` and in `optimizers`.
     A part that owns other parts leaves these calls to the learner.
     """
@@ -46,10 +46,10 @@ class Part(nn.Module):
         """
         return {}
 
-    def derive(self) -> None:
+    def rebuild(self) -> None:
         """Compute what follows from the state and is not kept in it."""
 
-    def arrange(self, order: Sequence[int]) -> None:
+    def select_tasks(self, order: Sequence[int]) -> None:
         """Keep these tasks, in this order, and drop the others: between two tasks only."""
 
     def mechanisms(self) -> dict[str, str]:
@@ -65,12 +65,12 @@ class Part(nn.Module):
         return False
 
 
-def parts_of(module: nn.Module) -> dict[str, Part]:
+def task_modules_of(module: nn.Module) -> dict[str, TaskModule]:
     """Return all parts in a module by their path, itself ('') included, owners before what they own."""
-    return {name: part for name, part in module.named_modules() if isinstance(part, Part)}
+    return {name: part for name, part in module.named_modules() if isinstance(part, TaskModule)}
 
 
-class Whole(Part):
+class CheckpointedModule(TaskModule):
     """A part that owns all others: it begins and ends tasks for all of them, and can be put away and taken back."""
 
     def begin_task(self, task_id: int) -> None:
@@ -78,11 +78,11 @@ class Whole(Part):
         self._on_parts("add_task")
         self._set_begun(task_id + 1, in_task=True)
         self._on_parts("start_learning")
-        self._on_parts("derive")
+        self._on_parts("rebuild")
 
     def end_task(self, examples: Any) -> None:
         """Put away what is needed to remember the task just learned; `examples` are its training data."""
-        for part in parts_of(self).values():
+        for part in task_modules_of(self).values():
             part.finish_learning(examples)
             part.optimizers = part.lasting_optimizers()
             part.in_task = False
@@ -106,7 +106,7 @@ class Whole(Part):
         if learning:
             self._on_parts("start_learning")
         elif n_begun:
-            for part in parts_of(self).values():
+            for part in task_modules_of(self).values():
                 part.optimizers = part.lasting_optimizers()
         optimizers = self._all_optimizers()
         own = self._lasting()
@@ -124,21 +124,21 @@ class Whole(Part):
                 value.copy_(given[key])
         for name, optimizer in optimizers.items():
             _restore_optimizer(optimizer, moments[name])
-        self._on_parts("derive")
+        self._on_parts("rebuild")
 
     def _on_parts(self, verb: str) -> None:
-        for part in parts_of(self).values():
+        for part in task_modules_of(self).values():
             getattr(part, verb)()
 
     def _set_begun(self, n_begun: int, in_task: bool) -> None:
-        for part in parts_of(self).values():
+        for part in task_modules_of(self).values():
             part.n_begun, part.in_task = n_begun, in_task
 
     def _lasting(self) -> dict[str, Tensor]:
         """Return the parameters and buffers that are not only a form."""
         form = {
             f"{path}.{name}" if path else name
-            for path, part in parts_of(self).items()
+            for path, part in task_modules_of(self).items()
             for name in part.state_dict()
             if part.transient(name)
         }
@@ -146,7 +146,7 @@ class Whole(Part):
 
     def _all_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimizers of all parts, by the part's path and their own name."""
-        parts = parts_of(self).items()
+        parts = task_modules_of(self).items()
         return {f"optimizer/{path}.{name}": o for path, part in parts for name, o in part.optimizers.items()}
 
 
