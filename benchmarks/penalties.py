@@ -14,9 +14,9 @@ from mnemon.experiments.run_config import resolve
 from mnemon.hypernet import build_hypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.target import Target
+from mnemon.memory import penalty
+from mnemon.memory.penalty import Anchors, exact_penalty, plain_penalty
 from mnemon.models import build_network
-from mnemon.regularizers import output
-from mnemon.regularizers.output import Anchors, exact_penalty, plain_penalty
 
 
 def plain_and_exact(preset: str, n_tasks: int, old: int) -> tuple[Action, Action]:
@@ -47,17 +47,17 @@ def _of_rows(rows: int, width: int, chunk: int, rounds: int) -> tuple[float, flo
     hypernet = ChunkedHypernet(rows * chunk - chunk // 3, 8, (width,), nn.ReLU, chunk, 8)
     for parameter in hypernet.parameters():
         nn.init.normal_(parameter, std=0.1)
-    anchors, chooser = Anchors(hypernet, torch.randn(1, 8)), output.gram_is_cheaper
+    anchors, chooser = Anchors(hypernet, torch.randn(1, 8)), penalty.gram_is_cheaper
     draw = anchors.everything()
 
     def milliseconds(by_gram: bool) -> float:
-        output.gram_is_cheaper = lambda n_rows, width: by_gram
+        penalty.gram_is_cheaper = lambda n_rows, width: by_gram
         return 1000 * cpu_seconds(lambda: exact_penalty(hypernet, anchors, draw), 3)
 
     try:
         milliseconds(True), milliseconds(False)
         pairs = [(milliseconds(True), milliseconds(False)) for _ in range(rounds)]
     finally:
-        output.gram_is_cheaper = chooser
+        penalty.gram_is_cheaper = chooser
     gram, direct = (statistics.median(column) for column in zip(*pairs, strict=True))
     return gram if chooser(rows, width) else direct, min(gram, direct)

@@ -16,9 +16,9 @@ from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Compute, build_learner, build_stream
 from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.learners.hypernet import HypernetLearner
+from mnemon.memory import fisher
 from mnemon.models import TargetConfig, build_network
 from mnemon.problem import Batch
-from mnemon.regularizers import fisher
 from mnemon.training.evaluator import evaluate
 from mnemon.training.trainer import Trainer
 

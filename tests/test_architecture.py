@@ -26,7 +26,7 @@ LAYERS = [
     {"learners"},
     {"inference"},
     {"replay"},
-    {"regularizers"},
+    {"memory"},
     {"lifecycle", "problem", "hypernet"},
     {"models", "benchmarks"},
     {"config", "results", "seeding", "optimizer"},

@@ -14,8 +14,8 @@ from mnemon.hypernet import HYPERNETS, HypernetConfig, base, build_hypernet, lea
 from mnemon.hypernet.base import AbstractHypernet, with_one
 from mnemon.hypernet.init import Init
 from mnemon.hypernet.target import Target
+from mnemon.memory.penalty import Anchors, exact_penalty, plain_penalty
 from mnemon.models.mlp import ACTIVATIONS, MLP
-from mnemon.regularizers.output import Anchors, exact_penalty, plain_penalty
 
 
 def small(form: str, **settings) -> HypernetConfig:

@@ -21,10 +21,10 @@ from mnemon.errors import CheckpointError, UsageError
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner, Counts
 from mnemon.learners.bounds import FinetunedTarget
+from mnemon.memory.networks import NetworkMemory
 from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Batch, Problem
-from mnemon.regularizers.protected import Protected
 from mnemon.replay.source import AbstractDrawing
 from mnemon.seeding import seed_all
 from mnemon.training.trainer import Progress, idle_mechanisms
@@ -249,7 +249,7 @@ def assert_answers_are_of_the_present_weights(asked: AbstractLearner, fresh: Abs
             assert (a is None and b is None) or torch.equal(a, b)
     for task in range(asked.n_begun):
         assert torch.equal(asked.predict(inputs, task), fresh.predict(inputs, task))
-    for memory in (part for part in asked.modules() if isinstance(part, Protected)):
+    for memory in (part for part in asked.modules() if isinstance(part, NetworkMemory)):
         for task, embedding in enumerate(memory.embeddings):
             same = torch.equal(memory.remembered(task), memory.hypernet.padded(embedding))
             assert same, f"an answer for task {task} would be of weights from before the last step"

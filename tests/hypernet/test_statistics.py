@@ -13,11 +13,11 @@ from mnemon.hypernet import HypernetConfig
 from mnemon.hypernet.statistics import REACH, Statistics
 from mnemon.hypernet.target import Target
 from mnemon.learners.hypernet import HypernetLearner
+from mnemon.memory.config import MemoryConfig, PenaltyForm
+from mnemon.memory.networks import NetworkMemory
 from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Batch
-from mnemon.regularizers.protected import Protected
-from mnemon.regularizers.protection import PenaltyForm, Protection
 
 
 class Convolutional(nn.Module):
@@ -161,9 +161,9 @@ def test_generated_statistics_have_no_importance():
         "method.penalty=weighted knows no importance of generated statistics: take method.statistics=per-task, "
         "or another penalty."
     )
-    config = Protection(penalty=PenaltyForm.WEIGHTED, hypernet=HypernetConfig(chunk=19))
+    config = MemoryConfig(penalty=PenaltyForm.WEIGHTED, hypernet=HypernetConfig(chunk=19))
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        Protected(Convolutional(), config, OptimizerConfig(), statistics=Statistics.GENERATED)
+        NetworkMemory(Convolutional(), config, OptimizerConfig(), statistics=Statistics.GENERATED)
 
 
 def test_shared_statistics_go_on_from_task_to_task_and_are_those_of_all_tasks(make, blobs):

@@ -15,9 +15,9 @@ from torch import nn
 from mnemon.hypernet import HypernetConfig, build_hypernet
 from mnemon.hypernet.structure import structured_edges
 from mnemon.hypernet.target import Slot, Target
+from mnemon.memory.penalty import Anchors, exact_penalty, plain_penalty
 from mnemon.models import TargetConfig, build_network
 from mnemon.models.resnet import ResNet
-from mnemon.regularizers.output import Anchors, exact_penalty, plain_penalty
 
 
 def slots_of(shapes: list[tuple[int, ...]]) -> list[Slot]:

@@ -16,8 +16,8 @@ from mnemon.hypernet import HypernetConfig
 from mnemon.inference import likelihood
 from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
 from mnemon.learners.hypernet_lik import HypernetLIK
+from mnemon.memory.config import NewEmbedding, PenaltyForm
 from mnemon.problem import Batch
-from mnemon.regularizers.protection import NewEmbedding, PenaltyForm
 
 LINEAR = HypernetConfig(form="full", hidden=(), embedding_size=2)
 SMALL = HypernetConfig(hidden=(8,), embedding_size=4, chunk=40, chunk_embedding_size=3)

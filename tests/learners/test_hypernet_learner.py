@@ -15,9 +15,9 @@ from mnemon.benchmarks.task import Kind
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
 from mnemon.learners.hypernet import Heads, HypernetLearner
+from mnemon.memory.config import NewEmbedding, OldEmbeddings, PenaltyForm, Sample
 from mnemon.models import NETWORKS, TargetConfig
 from mnemon.problem import Batch
-from mnemon.regularizers.protection import NewEmbedding, OldEmbeddings, PenaltyForm, Sample
 
 SMALL = HypernetConfig(hidden=(5,), embedding_size=3, chunk=11, chunk_embedding_size=2)
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from mnemon.hypernet import HypernetConfig
 from mnemon.learners.hypernet import Heads, HypernetLearner
+from mnemon.memory.config import NewEmbedding, OldEmbeddings, PenaltyForm
+from mnemon.memory.lookahead import LookaheadMode
 from mnemon.models import TargetConfig
-from mnemon.regularizers.lookahead import LookaheadMode
-from mnemon.regularizers.protection import NewEmbedding, OldEmbeddings, PenaltyForm
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -18,8 +18,8 @@ from mnemon.hypernet import base
 from mnemon.hypernet.base import AbstractHypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.full import FullHypernet
-from mnemon.regularizers import output
-from mnemon.regularizers.output import Anchors, Draw, exact_penalty, plain_penalty
+from mnemon.memory import penalty
+from mnemon.memory.penalty import Anchors, Draw, exact_penalty, plain_penalty
 
 Found = tuple[Tensor, dict[str, Tensor]]
 ACTIVATIONS = [nn.ELU, nn.ReLU, nn.Tanh, nn.Sigmoid]
@@ -132,7 +132,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def forced(way: str):
-    return mock.patch.object(output, "gram_is_cheaper", return_value=WAYS[way])
+    return mock.patch.object(penalty, "gram_is_cheaper", return_value=WAYS[way])
 
 
 AT_ONCE = [(1, 1), (4, 1), (4, 10**6), (10**6, 1), (10**6, 10**6)]
@@ -142,7 +142,7 @@ AT_ONCE = [(1, 1), (4, 1), (4, 10**6), (10**6, 1), (10**6, 10**6)]
 @contextmanager
 def taken(at_once: tuple[int, int]) -> Iterator[None]:
     """Take few rows at a time, as if there were many."""
-    with mock.patch.object(output, "AT_ONCE", at_once[0]), mock.patch.object(base, "MANY", at_once[1]):
+    with mock.patch.object(penalty, "AT_ONCE", at_once[0]), mock.patch.object(base, "MANY", at_once[1]):
         yield
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemon.errors import UsageError
+from mnemon.memory.config import PenaltyForm
+from mnemon.memory.networks import NetworkMemory
 from mnemon.problem import Batch
-from mnemon.regularizers.protected import Protected
-from mnemon.regularizers.protection import PenaltyForm
 from mnemon.replay import REPLAYS, ReplayConfig, ReplayModel
 from mnemon.replay.source import Replayed, spread
 
@@ -207,7 +207,7 @@ def test_the_last_task_is_learned_if_it_is_asked_for(model, alone, learn, pictur
 @pytest.mark.parametrize(("learn_last", "embeddings"), [(False, 2), (True, 3)])
 def test_there_is_an_embedding_for_every_task_that_can_be_replayed(model, learn_last, embeddings, alone, learn):
     learner = learn(alone(model=model, learn_last=learn_last), (0, 0), (3, 0), steps=1)
-    (memory,) = (part for part in learner.modules() if isinstance(part, Protected))
+    (memory,) = (part for part in learner.modules() if isinstance(part, NetworkMemory))
     assert len(memory.embeddings) == memory.capacity == embeddings
 
 

@@ -13,8 +13,8 @@ from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
 from mnemon.hypernet.base import AbstractHypernet
 from mnemon.inference import answer
 from mnemon.learners.base import AbstractLearner, Answer, Counts
+from mnemon.memory import cache
 from mnemon.problem import Batch, Terms
-from mnemon.regularizers import at_hand
 from mnemon.training import evaluator
 from mnemon.training.evaluator import evaluate, evaluate_all
 
@@ -160,7 +160,7 @@ def generated(monkeypatch) -> list[Tensor]:
         return whole(hypernet, embedding)
 
     monkeypatch.setattr(AbstractHypernet, "padded", counted)
-    monkeypatch.setattr(at_hand, "ROOM", 0)
+    monkeypatch.setattr(cache, "ROOM", 0)
     return seen
 
 

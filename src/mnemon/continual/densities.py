@@ -8,10 +8,10 @@ from mnemon.continual.data import Inputs
 from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError
 from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
+from mnemon.memory.config import Sample
 from mnemon.models.vae import DensityVAE
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import pixels_of
-from mnemon.regularizers.protection import Sample
 
 DENSITY = DensityConfig(
     encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0, sample=Sample.ROWS, sample_size=HELD_AT_ONCE

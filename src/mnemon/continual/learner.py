@@ -13,10 +13,10 @@ from mnemon.continual.kinds import Goal
 from mnemon.errors import UsageError
 from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.lifecycle import CheckpointedModule, task_modules_of
+from mnemon.memory.config import MemoryConfig
+from mnemon.memory.networks import NetworkMemory
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Batch, Terms
-from mnemon.regularizers.protected import Protected
-from mnemon.regularizers.protection import Protection
 
 AT_ONCE = 1000
 """Inputs that are answered at once."""
@@ -25,15 +25,15 @@ AT_ONCE = 1000
 class ModuleLearner(CheckpointedModule):
     """A memory of networks of the module's form, each starting from the module as it came."""
 
-    def __init__(self, module: nn.Module, names: Sequence[str], protection: Protection, optimizer: OptimizerConfig):
+    def __init__(self, module: nn.Module, names: Sequence[str], protection: MemoryConfig, optimizer: OptimizerConfig):
         super().__init__()
         generate = [glob.escape(name) for name in names]  # names, and no patterns
-        self.memory = Protected(module, protection, optimizer, generate, from_own=True)
+        self.memory = NetworkMemory(module, protection, optimizer, generate, from_own=True)
         self.densities: LikelihoodInference | None = None
         """How the (first) inputs of each task look, if tasks are to be recognised by that."""
 
     @property
-    def memories(self) -> list[Protected]:
+    def memories(self) -> list[NetworkMemory]:
         """The memory of networks and, if there is one, that of densities."""
         return [self.memory, *([self.densities.memory] if self.densities is not None else [])]
 

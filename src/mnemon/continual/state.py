@@ -22,8 +22,8 @@ from mnemon.continual.remembered import UNKNOWN, Remembered
 from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError, choose, listed, suggest
 from mnemon.hypernet import HypernetConfig
+from mnemon.memory.config import MemoryConfig, NewEmbedding, Sample
 from mnemon.optimizer import OptimizerConfig
-from mnemon.regularizers.protection import NewEmbedding, Protection, Sample
 from mnemon.seeding import derive, seed_all, with_random_numbers
 
 T = TypeVar("T")
@@ -208,7 +208,7 @@ class State:
 def _learner(module: nn.Module, settings: Settings) -> ModuleLearner:
     own, names = prepared(module, settings.generate, settings.adapters)
     size = sum(p.numel() for name, p in own.named_parameters() if name in names)
-    protection = Protection(
+    protection = MemoryConfig(
         beta=settings.beta,
         sample=Sample.ROWS,
         sample_size=HELD_AT_ONCE,

@@ -21,11 +21,11 @@ from torch import Tensor, nn
 from mnemon.benchmarks.task import Examples
 from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference, Ask
+from mnemon.memory.config import MemoryConfig, PenaltyForm
+from mnemon.memory.networks import NetworkMemory
 from mnemon.models.vae import DensityVAE
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Batch, Terms, pixels_of
-from mnemon.regularizers.protected import Protected
-from mnemon.regularizers.protection import PenaltyForm, Protection
 
 AT_ONCE = 500
 """Inputs scored at once: samples x inputs x pixels have to fit into memory."""
@@ -34,7 +34,7 @@ FLOOR_EXAMPLES, FLOOR_SHARE = 1000, 0.05
 
 
 @dataclass(frozen=True)
-class DensityConfig(Protection):
+class DensityConfig(MemoryConfig):
     """The density of each task, and its protection."""
 
     section: ClassVar[str] = "density"
@@ -77,7 +77,7 @@ class LikelihoodInference(AbstractInference):
         super().__init__()
         self.config, self.n_classes, self._optimizer = config, n_classes, optimizer
         module = DensityVAE(n_inputs, n_classes, config.encoder, config.decoder, config.latent)
-        self.memory = Protected(module, config, optimizer, capacity=capacity, from_own=from_own)
+        self.memory = NetworkMemory(module, config, optimizer, capacity=capacity, from_own=from_own)
         self.floors = nn.ParameterList()
         """For each task, the log likelihood below which hardly any of its training examples lies."""
 

@@ -17,11 +17,11 @@ from mnemon.inference.answer import answer_by_task, at_once, in_pieces
 from mnemon.inference.base import AbstractInference
 from mnemon.inference.entropy import EntropyInference
 from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
+from mnemon.memory.config import MemoryConfig, PenaltyForm
+from mnemon.memory.fisher import diagonal_fisher
+from mnemon.memory.networks import NetworkMemory
+from mnemon.memory.penalty import Range
 from mnemon.problem import Batch, Problem, Terms
-from mnemon.regularizers.fisher import diagonal_fisher
-from mnemon.regularizers.output import Range
-from mnemon.regularizers.protected import Protected
-from mnemon.regularizers.protection import PenaltyForm, Protection
 
 
 class Heads(str, Enum):
@@ -40,7 +40,7 @@ class HypernetLearner(AbstractLearner):
     """
 
     @dataclass(frozen=True)
-    class Config(Protection):
+    class Config(MemoryConfig):
         """Settings of the method."""
 
         heads: Heads = Heads.ALL
@@ -74,7 +74,7 @@ class HypernetLearner(AbstractLearner):
         # A single head (CL2) is everybody's own.
         self._has_all_heads = config.heads is Heads.ALL and problem.scenario is not Scenario.CL2
         outputs = problem.outputs.total if self._has_all_heads else problem.outputs_per_task
-        self.memory = Protected(
+        self.memory = NetworkMemory(
             problem.network(outputs),
             config,
             problem.optimizer,

@@ -19,8 +19,8 @@ from mnemon.benchmarks.task import Examples, Kind
 from mnemon.errors import TrainingError, UsageError, check_not_negative
 from mnemon.learners.consolidation import AbstractConsolidation
 from mnemon.learners.one_network import OneNetworkConfig
+from mnemon.memory.fisher import fisher_of_network
 from mnemon.problem import Problem
-from mnemon.regularizers.fisher import fisher_of_network
 
 AT_ONCE = 500
 """Examples that are labelled at once."""

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import ClassVar
 
 from mnemon.errors import UsageError
-from mnemon.regularizers.protection import PenaltyForm, Protection
+from mnemon.memory.config import MemoryConfig, PenaltyForm
 
 
 class ReplayModel(str, Enum):
@@ -39,7 +39,7 @@ class Condition(str, Enum):
 
 
 @dataclass(frozen=True)
-class ReplayConfig(Protection):
+class ReplayConfig(MemoryConfig):
     """The model that replays earlier tasks, and the protection of its decoder."""
 
     section: ClassVar[str] = "replay"

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from mnemon.errors import UsageError
 from mnemon.lifecycle import TaskModule
+from mnemon.memory.networks import NetworkMemory
 from mnemon.models.mlp import MLP
 from mnemon.problem import Problem
-from mnemon.regularizers.protected import Protected
 from mnemon.replay.config import Condition, ReplayConfig
 from mnemon.replay.source import AbstractDrawing, Replayed, spread
 
@@ -27,7 +27,7 @@ class ProtectedGenerator(TaskModule):
         # All conditions exist from the start, so that they are the same whatever is learned in between.
         self.register_buffer("conditions", _conditions(config, n_tasks))
         module = MLP((config.latent + self.conditions.shape[1],), config.decoder, problem.n_inputs, nn.ReLU)
-        self.memory = Protected(module, config, problem.optimizer, capacity=n_tasks, keeps_snapshot=True)
+        self.memory = NetworkMemory(module, config, problem.optimizer, capacity=n_tasks, keeps_snapshot=True)
 
     @property
     def n_ready(self) -> int:

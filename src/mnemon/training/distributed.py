@@ -25,8 +25,8 @@ from mnemon.errors import UsageError
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner
 from mnemon.learners.hypernet import HypernetLearner
+from mnemon.memory.lookahead import LookaheadMode
 from mnemon.problem import Batch
-from mnemon.regularizers.lookahead import LookaheadMode
 from mnemon.training.batches import past_share
 
 T = TypeVar("T")

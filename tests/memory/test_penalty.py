@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.hypernet.chunked import ChunkedHypernet
-from mnemon.regularizers import output
-from mnemon.regularizers.output import Anchors, Draw, exact_penalty, gram_is_cheaper, plain_penalty
+from mnemon.memory import penalty as penalties
+from mnemon.memory.penalty import Anchors, Draw, exact_penalty, gram_is_cheaper, plain_penalty
 
 
 def exact(moved: ChunkedHypernet, anchors: Anchors, draw: Draw) -> tuple[Tensor, list[Tensor]]:
@@ -50,7 +50,7 @@ def all_permutations(monkeypatch, n: int):
             assert count == n
             return torch.tensor(order)
 
-        monkeypatch.setattr(output.torch, "randperm", drawn)
+        monkeypatch.setattr(penalties.torch, "randperm", drawn)
         yield permutation
 
 

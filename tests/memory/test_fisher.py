@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.hypernet.target import Target
+from mnemon.memory import fisher
+from mnemon.memory.fisher import diagonal_fisher, fisher_of_network
 from mnemon.models.mlp import MLP
-from mnemon.regularizers import fisher
-from mnemon.regularizers.fisher import diagonal_fisher, fisher_of_network
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mnemon.regularizers import at_hand
-from mnemon.regularizers.at_hand import AtHand
+from mnemon.memory import cache
+from mnemon.memory.cache import WeightCache
 
 
 class Source:
@@ -15,10 +15,10 @@ class Source:
 
     def __init__(self) -> None:
         self.value = nn.Parameter(torch.ones(()))
-        self.at_hand, self.asked = AtHand(), 0
+        self.cache, self.asked = WeightCache(), 0
 
     def get(self, task_id: int) -> Tensor:
-        return self.at_hand.get(task_id, [self.value], lambda: self.generate(task_id))
+        return self.cache.get(task_id, [self.value], lambda: self.generate(task_id))
 
     def generate(self, task_id: int) -> Tensor:
         self.asked += 1
@@ -54,12 +54,12 @@ def test_what_moves_unseen_can_be_dropped(source):
     source.get(0)
     source.value.data += 1  # no version is counted up
     assert source.get(0).tolist() == [1.0, 0.0]
-    source.at_hand.drop()
+    source.cache.drop()
     assert source.get(0).tolist() == [2.0, 0.0]
 
 
 def test_what_does_not_fit_is_generated_for_each_question(source, monkeypatch):
-    monkeypatch.setattr(at_hand, "ROOM", 2 * 4)  # one network of two numbers
+    monkeypatch.setattr(cache, "ROOM", 2 * 4)  # one network of two numbers
     for _ in range(3):
         assert source.get(0).tolist() == [1.0, 0.0]
         assert source.get(1).tolist() == [1.0, 1.0]

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.hypernet.base import AbstractHypernet, with_one
-from mnemon.regularizers.lookahead import Gradients
+from mnemon.memory.lookahead import Gradients
 
 Range = tuple[int, int]
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
-from mnemon.optimizer import OPTIMIZERS, OptimizerConfig
-from mnemon.regularizers import lookahead
-from mnemon.regularizers.lookahead import (
+from mnemon.memory import lookahead
+from mnemon.memory.lookahead import (
     LOOKAHEADS,
     CompiledLookahead,
     ConstantLookahead,
@@ -21,6 +20,7 @@ from mnemon.regularizers.lookahead import (
     NoLookahead,
     by_autograd,
 )
+from mnemon.optimizer import OPTIMIZERS, OptimizerConfig
 
 Make = Callable[..., Optimizer]
 

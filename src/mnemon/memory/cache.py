@@ -11,7 +11,7 @@ ROOM = 512 * 2**20
 """Bytes of generated weights that are kept; what does not fit is generated again for each question."""
 
 
-class AtHand:
+class WeightCache:
     """The weights of tasks' networks, kept until what generates them moves."""
 
     def __init__(self) -> None:

@@ -22,12 +22,12 @@ from mnemon.hypernet.statistics import Statistics
 from mnemon.hypernet.target import Target
 from mnemon.hypernet.task_buffers import TaskBuffers
 from mnemon.lifecycle import TaskModule
+from mnemon.memory.cache import WeightCache
+from mnemon.memory.config import MemoryConfig, NewEmbedding, OldEmbeddings, PenaltyForm, Sample
+from mnemon.memory.lookahead import LOOKAHEADS, AbstractLookahead, Gradients, by_autograd
+from mnemon.memory.penalty import Anchors, Draw, Range, exact_penalty, plain_penalty
 from mnemon.optimizer import OptimizerConfig, forget_gradients
 from mnemon.problem import Terms
-from mnemon.regularizers.at_hand import AtHand
-from mnemon.regularizers.lookahead import LOOKAHEADS, AbstractLookahead, Gradients, by_autograd
-from mnemon.regularizers.output import Anchors, Draw, Range, exact_penalty, plain_penalty
-from mnemon.regularizers.protection import NewEmbedding, OldEmbeddings, PenaltyForm, Protection, Sample
 
 NEARBY = 0.1
 """Standard deviation of the noise of a nearby embedding."""
@@ -35,7 +35,7 @@ RAMP = 50
 """Steps in which a task that starts from the module's own weights comes to take the whole of what is generated."""
 
 
-class Protected(TaskModule):
+class NetworkMemory(TaskModule):
     """A memory of networks of one form.
 
     With `from_own` every task starts from the module as it came: what is generated is added to its own weights, times
@@ -49,7 +49,7 @@ class Protected(TaskModule):
     def __init__(
         self,
         module: nn.Module,
-        config: Protection,
+        config: MemoryConfig,
         optimizer: OptimizerConfig,
         generate: Sequence[str] = ("*",),
         kept: Callable[[int], list[Range]] | None = None,
@@ -94,7 +94,7 @@ class Protected(TaskModule):
         self._kept = kept
         self._anchors: Anchors | None = None
         self._lookahead: AbstractLookahead | None = None
-        self._at_hand, self._before, self._own_rows = AtHand(), AtHand(), AtHand()
+        self._cache, self._before, self._own_rows = WeightCache(), WeightCache(), WeightCache()
         self._excerpts: dict[tuple[Range, torch.device], Excerpt | None] = {}
         """Only the last one that was asked for."""
 
@@ -125,7 +125,7 @@ class Protected(TaskModule):
         """Return what is generated for a task, kept at hand until something moves: for many questions in a row."""
         embedding = self.embeddings[task_id]
         moved = (*self.hypernet.parameters(), embedding)  # not all embeddings: there may be thousands
-        return self._at_hand.get(task_id, moved, lambda: self.hypernet.padded(embedding))
+        return self._cache.get(task_id, moved, lambda: self.hypernet.padded(embedding))
 
     def run(
         self,
@@ -218,7 +218,7 @@ class Protected(TaskModule):
         for optimizer in self.optimizers.values():
             optimizer.step()
             forget_gradients(optimizer)
-        self._at_hand.drop()
+        self._cache.drop()
         self._take_more()
         return terms
 
@@ -270,7 +270,7 @@ class Protected(TaskModule):
         if not self.learning:
             return
         old = list(self.embeddings[:-1])
-        self._at_hand.drop()
+        self._cache.drop()
         self._before.drop()
         keeps = bool(old) and (self.protects or self.keeps_snapshot)
         self.snapshot = Snapshot(self.hypernet, old) if keeps else None
@@ -306,7 +306,7 @@ class Protected(TaskModule):
             values = getattr(self, name)
             setattr(self, name, nn.ParameterList(values[task_id] for task_id in order if len(values)))
         self.buffers_of.select_tasks(order)
-        self._at_hand.drop()
+        self._cache.drop()
 
     @property
     def _plastic(self) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from mnemon.errors import UsageError, check_not_negative
 from mnemon.hypernet import HypernetConfig
-from mnemon.regularizers.lookahead import LookaheadMode
+from mnemon.memory.lookahead import LookaheadMode
 
 
 class PenaltyForm(str, Enum):
@@ -56,7 +56,7 @@ class NewEmbedding(str, Enum):
 
 
 @dataclass(frozen=True)
-class Protection:
+class MemoryConfig:
     """A hypernetwork, and how what it generates for earlier tasks is held in place."""
 
     section: ClassVar[str] = "method"
