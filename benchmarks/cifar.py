@@ -17,7 +17,7 @@ from benchmarks.speed import Action, Bars, cpu_seconds
 from mnemon.benchmarks import sources
 from mnemon.benchmarks.augment import FlipAndCrop, Standardise
 from mnemon.benchmarks.split_cifar import CLASSES, MEAN, STD
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import build_learner
 from mnemon.experiments.run_config import resolve
@@ -31,7 +31,7 @@ def noise(n_tasks: int, n: int = 2048) -> TaskStream:
     images, labels = torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8), torch.randint(0, CLASSES, (n,))
     examples = Examples(images, labels, Standardise(torch.tensor(MEAN), torch.tensor(STD)), FlipAndCrop())
     tasks = tuple(Task(str(i), examples, examples) for i in range(n_tasks))
-    return TaskStream("noise", Kind.CLASSIFICATION, tasks, (3, 32, 32), CLASSES)
+    return TaskStream("noise", TaskKind.CLASSIFICATION, tasks, (3, 32, 32), CLASSES)
 
 
 def learner_at(preset: str, task: int, batch_size: int, *words: str) -> tuple[AbstractLearner, Action]:

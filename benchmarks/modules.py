@@ -15,8 +15,8 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from mnemon.continual.kinds import Kind, Loss
 from mnemon.continual.model import ContinualModel
+from mnemon.continual.objective import Loss, ObjectiveKind
 
 KEPT, WITHIN = 0.98, 1.1
 """A task is kept if it has so much of its accuracy at the end, or its error within so many times."""
@@ -40,7 +40,7 @@ class Case:
 class Outcome:
     """Scores of each task right after it was learned and at the end."""
 
-    kind: Kind
+    kind: ObjectiveKind
     during: list[float]
     final: list[float]
     seconds: float

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from mnemon.results.report import write_report
+from mnemon.results.report.write import write_report
 
 BAR_SECONDS, BAR_MEGABYTES = 2.0, 3.0
 REPEATS = 5

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 import mnemon
 from benchmarks.timing import Action
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
-from mnemon.continual.kinds import goal_for
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
+from mnemon.continual.objective import goal_for
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Compute, build_learner, build_stream
 from mnemon.experiments.run_config import RunConfig, resolve
@@ -62,7 +62,7 @@ class Subject:
 def noise(form: tuple[tuple[int, ...], int], n_tasks: int, n: int, n_test: int = 1) -> TaskStream:
     """Return tasks of one form that share their examples: the time does not depend on the data."""
     shape, outputs = form
-    kind = Kind.CLASSIFICATION if outputs > 1 else Kind.REGRESSION
+    kind = TaskKind.CLASSIFICATION if outputs > 1 else TaskKind.REGRESSION
     train, test = (_examples(shape, outputs, size) for size in (n, n_test))
     tasks = tuple(Task(str(i), train, test) for i in range(n_tasks))
     return TaskStream("noise", kind, tasks, shape, outputs)

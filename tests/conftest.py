@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.hypernet import target
 from mnemon.models import NETWORKS, TargetConfig
 from mnemon.optimizer import OptimizerConfig
@@ -72,7 +72,7 @@ def problem() -> Callable[..., Problem]:
     def make(
         n_tasks: int = 3,
         target: TargetConfig | None = None,
-        kind: Kind = Kind.CLASSIFICATION,
+        kind: TaskKind = TaskKind.CLASSIFICATION,
         label_smoothing: float = 0.0,
         outputs: int = 2,
         shape: tuple[int, ...] = (4,),
@@ -97,7 +97,7 @@ def blobs() -> TaskStream:
         return Examples(inputs.to(torch.get_default_dtype()), targets)
 
     tasks = (Task(f"axis {axis}", examples(axis, 64), examples(axis, 64)) for axis in range(3))
-    return TaskStream("blobs", Kind.CLASSIFICATION, tuple(tasks), (4,), 2)
+    return TaskStream("blobs", TaskKind.CLASSIFICATION, tuple(tasks), (4,), 2)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def pictures() -> TaskStream:
         return Examples(inputs.to(torch.get_default_dtype()), targets)
 
     tasks = (Task(f"picture {task}", examples(task, 64), examples(task, 32)) for task in range(3))
-    return TaskStream("pictures", Kind.CLASSIFICATION, tuple(tasks), (9,), 2)
+    return TaskStream("pictures", TaskKind.CLASSIFICATION, tuple(tasks), (9,), 2)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def noisy() -> TaskStream:
         return Examples(inputs.clamp(0, 1).to(torch.get_default_dtype()), targets)
 
     tasks = (Task(f"noisy {task}", examples(task, 64), examples(task, 64)) for task in range(3))
-    return TaskStream("noisy", Kind.CLASSIFICATION, tuple(tasks), (9,), 2)
+    return TaskStream("noisy", TaskKind.CLASSIFICATION, tuple(tasks), (9,), 2)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from mnemon.experiments.reproduce import document
 from mnemon.experiments.reproduce.recipe import chosen
-from mnemon.experiments.reproduce.shelf import look
+from mnemon.experiments.reproduce.run_index import look
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord, find_runs
 

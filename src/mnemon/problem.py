@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemon.benchmarks.scenario import Outputs, Scenario
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.errors import UsageError
 from mnemon.models import TargetConfig, build_network
 from mnemon.models.init import InitialValues, give_values
@@ -23,7 +23,7 @@ Terms = dict[str, Tensor]
 class Problem:
     """What a learner has to know of the tasks before it meets them."""
 
-    kind: Kind
+    kind: TaskKind
     n_tasks: int
     input_shape: tuple[int, ...]
     outputs_per_task: int
@@ -34,7 +34,7 @@ class Problem:
     scenario: Scenario = Scenario.CL1
 
     def __post_init__(self) -> None:
-        if self.kind is Kind.REGRESSION:
+        if self.kind is TaskKind.REGRESSION:
             if self.scenario is not Scenario.CL1:
                 raise UsageError(
                     f"Scenario {self.scenario.value} needs classes to choose from; this is regression: take cl1."
@@ -71,7 +71,7 @@ class Problem:
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a batch, on the outputs that compete for its answers."""
-        if self.kind is Kind.REGRESSION:
+        if self.kind is TaskKind.REGRESSION:
             return F.mse_loss(outputs, targets)
         # torch spreads its smoothing over all classes, the true one included.
         classes = outputs.shape[1]
@@ -80,13 +80,13 @@ class Problem:
 
     def log_likelihood(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the log-likelihood of a batch, summed, on the outputs that compete for its answers."""
-        if self.kind is Kind.REGRESSION:
+        if self.kind is TaskKind.REGRESSION:
             return -0.5 * (outputs - targets).square().sum()
         return outputs.log_softmax(1).gather(1, targets[:, None]).sum()
 
     def competing_targets(self, targets: Tensor, task_id: int, n_seen: int) -> Tensor:
         """Return a task's targets as indices among the outputs that compete for its answers."""
-        if self.kind is Kind.REGRESSION:
+        if self.kind is TaskKind.REGRESSION:
             return targets
         return self.outputs.output_index(targets, task_id) - self.outputs.competing(task_id, n_seen)[0]
 

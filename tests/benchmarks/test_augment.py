@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mnemon.benchmarks.augment import FlipAndCrop, Standardise
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream, hold_out
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream, hold_out
 from mnemon.training.batches import Batches
 
 
@@ -51,7 +51,7 @@ def stream() -> TaskStream:
         Task(str(i), Examples(images, labels, transform, FlipAndCrop()), Examples(images, labels, transform))
         for i in range(3)
     )
-    return TaskStream("pictures", Kind.CLASSIFICATION, tasks, (3, 8, 8), 2)
+    return TaskStream("pictures", TaskKind.CLASSIFICATION, tasks, (3, 8, 8), 2)
 
 
 def test_a_batch_to_learn_from_is_a_function_of_seed_task_and_step():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemon.benchmarks.permuted import permuted
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream, hold_out
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream, hold_out
 from mnemon.errors import UsageError
 
 EVERY = slice(None)
@@ -23,7 +23,7 @@ def numbered(*sizes: int) -> TaskStream:
         numbers = torch.arange(n, dtype=torch.float32)[:, None]
         train = Examples(numbers, numbers[:, 0].long() % 3)
         tasks.append(Task(f"task {i}", train, Examples(torch.full((4, 1), torch.nan), torch.zeros(4).long())))
-    return TaskStream("numbers", Kind.CLASSIFICATION, tuple(tasks), (1,), 3)
+    return TaskStream("numbers", TaskKind.CLASSIFICATION, tuple(tasks), (1,), 3)
 
 
 def of(examples: Examples) -> list[int]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemon.benchmarks.permuted import Permute, PermutedDigits, PermutedMnist, permutation, permuted
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.errors import UsageError
 
 EVERY = slice(None)
@@ -126,7 +126,7 @@ def test_padding_is_the_paper_s_for_mnist_and_none_for_digits():
 def test_permuted_mnist_has_1024_pixels_and_any_number_of_tasks(mnist):
     stream = permuted(mnist, n_tasks=250)
     assert (len(stream), stream.input_shape, stream.outputs_per_task) == (250, (1024,), 10)
-    assert (stream.name, stream.kind) == ("permuted-mnist", Kind.CLASSIFICATION)
+    assert (stream.name, stream.kind) == ("permuted-mnist", TaskKind.CLASSIFICATION)
     assert stream.tasks[0].train.inputs.dtype == torch.uint8
     assert len({task.train.inputs.data_ptr() for task in stream.tasks}) == 1
     inputs, _ = stream.tasks[249].test.batch(torch.arange(20))

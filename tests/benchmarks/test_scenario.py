@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemon.benchmarks.scenario import Outputs, Scenario
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.errors import UsageError
 from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
@@ -132,7 +132,7 @@ def test_smoothing_spreads_over_the_outputs_that_compete(problem, double):
 
 
 def test_numbers_to_predict_are_taken_from_the_tasks_own_head(problem):
-    made = problem(n_tasks=3, kind=Kind.REGRESSION)
+    made = problem(n_tasks=3, kind=TaskKind.REGRESSION)
     outputs, targets = torch.randn(5, 6), torch.randn(5, 2)
     wanted = ((outputs[:, 2:4] - targets) ** 2).mean()
     torch.testing.assert_close(made.loss_among_all(outputs, targets, 1, 3), wanted)
@@ -142,4 +142,4 @@ def test_numbers_to_predict_are_taken_from_the_tasks_own_head(problem):
 def test_regression_is_refused_where_the_task_is_not_told(scenario):
     message = f"Scenario {scenario.value} needs classes to choose from; this is regression: take cl1."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        Problem(Kind.REGRESSION, 3, (4,), 1, TargetConfig(), OptimizerConfig(), 0.0, scenario)
+        Problem(TaskKind.REGRESSION, 3, (4,), 1, TargetConfig(), OptimizerConfig(), 0.0, scenario)

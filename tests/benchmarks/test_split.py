@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from mnemon.benchmarks.sources import load
 from mnemon.benchmarks.split import Pairs, Split, SplitDigits, SplitFashion, SplitMnist, class_order, split
-from mnemon.benchmarks.task import Kind, names
+from mnemon.benchmarks.task import TaskKind, names
 from mnemon.errors import UsageError
 
 
 def test_by_default_ten_classes_make_five_tasks_of_two(digits):
     stream = split(digits)
     assert names(stream.tasks) == ["0,1", "2,3", "4,5", "6,7", "8,9"]
-    assert (stream.name, stream.kind) == ("split-digits", Kind.CLASSIFICATION)
+    assert (stream.name, stream.kind) == ("split-digits", TaskKind.CLASSIFICATION)
     assert (stream.input_shape, stream.outputs_per_task) == ((64,), 2)
 
 

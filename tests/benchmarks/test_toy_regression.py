@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemon.benchmarks.task import Kind, names
+from mnemon.benchmarks.task import TaskKind, names
 from mnemon.benchmarks.toy_regression import ToyRegression, toy_regression
 from mnemon.errors import DataError, UsageError
 
@@ -23,7 +23,7 @@ TRUTH = [
 def test_there_are_three_tasks_with_one_number_in_and_one_out():
     stream = ToyRegression().build(None, seed=0)
     assert names(stream.tasks) == ["x+3", "2x^2-1", "(x-3)^3"]
-    assert (stream.name, stream.kind) == ("toy-regression", Kind.REGRESSION)
+    assert (stream.name, stream.kind) == ("toy-regression", TaskKind.REGRESSION)
     assert (stream.input_shape, stream.outputs_per_task) == ((1,), 1)
     for task in stream.tasks:
         assert task.train.inputs.shape == task.train.targets.shape == (100, 1)

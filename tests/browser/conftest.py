@@ -15,7 +15,7 @@ from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.results.figures import EmbeddingMap
-from mnemon.results.report import write_report
+from mnemon.results.report.write import write_report
 
 ARGUMENTS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from mnemon.results.report import write_report
+from mnemon.results.report.write import write_report
 
 pytestmark = pytest.mark.browser
 

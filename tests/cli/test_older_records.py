@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mnemon.experiments.older_records import complete
-from mnemon.experiments.reproduce.shelf import key_of, look
+from mnemon.experiments.reproduce.run_index import key_of, look
 from mnemon.experiments.run_config import from_record
 from mnemon.notation import read_toml, write_toml
 from mnemon.results.groups import gather
@@ -43,11 +43,11 @@ def test_a_report_of_the_kept_records_has_one_experiment_for_each_folder():
 
 
 def test_a_report_and_a_reproduction_agree_on_which_runs_belong_together():
-    shelf = look(RECORDS / "none", [RECORDS])
-    together = {frozenset(found.folder for found in runs.values()) for runs in shelf.finished.values()}
+    index = look(RECORDS / "none", [RECORDS])
+    together = {frozenset(found.folder for found in runs.values()) for runs in index.finished.values()}
     experiments = [e for group in gather([RECORDS], complete) for e in group.experiments]
     assert {frozenset(experiment.runs) for experiment in experiments} == together
-    assert shelf.strange == []
+    assert index.strange == []
 
 
 @pytest.mark.parametrize("folder", KEPT[::8], ids=lambda folder: folder.name)

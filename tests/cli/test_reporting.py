@@ -11,13 +11,13 @@ import pytest
 from command_line import with_settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from mnemon.experiments import embeddings
+from mnemon.experiments.artifacts import embedding_maps
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
-from mnemon.results import report
 from mnemon.results.figures import EmbeddingMap
+from mnemon.results.report import write
 from mnemon.training.trainer import Stopped
 
 
@@ -41,7 +41,7 @@ def test_a_run_ends_with_a_report_and_says_so(mnemon, small, monkeypatch, tmp_pa
 
 def test_a_run_without_the_packages_hints_at_them(mnemon, finished, monkeypatch):
     monkeypatch.delenv("MNEMON_NO_REPORT")
-    monkeypatch.setattr(report, "missing_packages", lambda: ["altair"])
+    monkeypatch.setattr(write, "missing_packages", lambda: ["altair"])
     lines = mnemon("run", "--resume", finished).out.splitlines()
     assert lines[-2] == "For a page with figures beside the tables: pip install 'mnemon[report]'"
     assert lines[-1].startswith(f"Kept in {finished} (this report: summary.txt); ")
@@ -57,7 +57,7 @@ def test_a_comparison_ends_with_a_report(mnemon, monkeypatch, tmp_path):
 
 def test_a_run_with_embeddings_of_two_numbers_has_a_map_in_its_report(mnemon, monkeypatch, tmp_path):
     monkeypatch.delenv("MNEMON_NO_REPORT")
-    monkeypatch.setattr(embeddings, "SIDE", 3)
+    monkeypatch.setattr(embedding_maps, "SIDE", 3)
     words = with_settings("method.hypernet.embedding_size=2", "steps=4", "n_tasks=2", "target.hidden=[20]")
     outcome = mnemon("run", "split-digits", *words, "--seeds", "2", "--workers", "1", "--out", "run", "--quiet")
     assert outcome.out.count("Mapping the embedding space for the report …\n") == 1
@@ -166,14 +166,14 @@ def test_events_of_a_resumed_run_are_those_of_one_that_never_stopped(tmp_path):
 
 
 def test_without_tensorboard_it_is_said_how_to_get_it(refused, small, monkeypatch):
-    from mnemon.experiments import events
+    from mnemon.experiments.artifacts import event_files
 
-    monkeypatch.setattr(events.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(event_files.importlib.util, "find_spec", lambda name: None)
     said = "--tensorboard needs more packages (tensorboard): pip install 'mnemon[tensorboard]'."
     assert refused("run", *small, "--out", "run", "--tensorboard") == said
 
 
 def test_how_to_go_on_names_tensorboard():
-    from mnemon.cli.options import Options
+    from mnemon.cli.options import RunOptions
 
-    assert Options(tensorboard=True).go_on("run", Path("x")) == "mnemon run --resume x --tensorboard"
+    assert RunOptions(tensorboard=True).go_on("run", Path("x")) == "mnemon run --resume x --tensorboard"

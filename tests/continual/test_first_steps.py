@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import mnemon
-from mnemon.continual.learning import Options, plan_for
+from mnemon.continual.learning import LearnOptions, plan_for
 
 
 def test_tasks_are_learned_and_kept_with_the_users_labels(learned):
@@ -100,7 +100,7 @@ def test_the_score_is_that_on_the_validation_data_if_there_are_any():
 )
 def test_how_long_to_learn_is_said_in_steps_or_in_passes_or_follows_from_the_data(n, asked, steps):
     nothing = {"validation": None, "epochs": None, "steps": None, "batch_size": 64, "loss": "auto", "quiet": True}
-    plan = plan_for(n, Options(**{**nothing, **asked}))
+    plan = plan_for(n, LearnOptions(**{**nothing, **asked}))
     assert (plan.steps, plan.batch_size) == (steps, min(64, n))
 
 

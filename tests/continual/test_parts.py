@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import mnemon
-from mnemon.continual.kinds import goal_for
+from mnemon.continual.objective import goal_for
 
 INPUTS, TARGETS = clouds(0)
 

@@ -12,8 +12,8 @@ from clouds import STEPS, Net, answers, clouds, make, pictures, refused
 from torch import nn
 
 import mnemon
-from mnemon.continual import answering
-from mnemon.continual.answering import told
+from mnemon.continual import prediction
+from mnemon.continual.prediction import told
 
 
 def test_one_task_calls_one_in_twenty_of_its_training_inputs_unknown():
@@ -199,6 +199,6 @@ def test_only_the_best_answers_are_kept_while_tasks_are_asked(monkeypatch):
         assert sum(reference() is not None for reference in kept) <= 2
         return answer
 
-    monkeypatch.setattr(answering, "told", watched)
+    monkeypatch.setattr(prediction, "told", watched)
     _seconds_of(model, 20)
     assert len(kept) == 40

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mnemon.benchmarks.registry import BENCHMARKS
-from mnemon.benchmarks.task import Kind, TaskStream
+from mnemon.benchmarks.task import TaskKind, TaskStream
 from mnemon.errors import UsageError
 
 EMBEDDED = ("toy-regression", "split-digits", "permuted-digits")
@@ -36,7 +36,7 @@ def test_every_task_has_examples_of_the_streams_shapes_and_a_name_of_its_own(str
             assert tuple(inputs.shape[1:]) == stream.input_shape
             assert inputs.dtype == torch.get_default_dtype()
             assert inputs.isfinite().all()
-            if stream.kind is Kind.CLASSIFICATION:
+            if stream.kind is TaskKind.CLASSIFICATION:
                 assert 0 <= targets.min() <= targets.max() < stream.outputs_per_task
             else:
                 assert targets.shape[1:] == (stream.outputs_per_task,)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mnemon import config as settings
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Examples, Kind
+from mnemon.benchmarks.task import Examples, TaskKind
 from mnemon.errors import CheckpointError, UsageError
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import AbstractLearner, Counts
@@ -34,7 +34,7 @@ CL1, CL2, CL3 = Scenario
 LEARNING = 25
 """Steps in which a task is learned."""
 TARGET = TargetConfig(hidden=(12,))
-PROBLEM = Problem(Kind.CLASSIFICATION, 3, (9,), 2, TARGET, OptimizerConfig(lr=0.03))
+PROBLEM = Problem(TaskKind.CLASSIFICATION, 3, (9,), 2, TARGET, OptimizerConfig(lr=0.03))
 DEFINED = {name: tiny.scenarios_of(name, PROBLEM) for name in LEARNERS}
 
 
@@ -325,7 +325,7 @@ def test_it_loses_less_of_the_first_task_than_fine_tuning(case, make, noisy, noi
 @pytest.mark.parametrize("name", BASELINES)
 def test_numbers_are_learned_too(name):
     torch.manual_seed(20)
-    problem = dataclasses.replace(PROBLEM, kind=Kind.REGRESSION, outputs_per_task=1)
+    problem = dataclasses.replace(PROBLEM, kind=TaskKind.REGRESSION, outputs_per_task=1)
     learner = LEARNERS[name](tiny.config_of(name), problem)
     inputs = torch.rand(16, 9)
     for task in range(2):

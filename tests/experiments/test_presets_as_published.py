@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.config import flat
 from mnemon.experiments.preset import all_presets, load_preset
 from mnemon.experiments.run_config import RunConfig, resolve
@@ -275,7 +275,7 @@ def counted(config: RunConfig) -> tuple[int, int, int]:
     per_task = 2 if config.benchmark_name == "split-mnist" else 10
     shape, scenario = N_INPUTS[config.benchmark_name], config.training.scenario
     moves = config.optimizer
-    problem = Problem(Kind.CLASSIFICATION, n_tasks, shape, per_task, config.target, moves, scenario=scenario)
+    problem = Problem(TaskKind.CLASSIFICATION, n_tasks, shape, per_task, config.target, moves, scenario=scenario)
     with torch.device("meta"):
         target = Target(problem.network(per_task if scenario is Scenario.CL2 else problem.outputs.total))
         hypernet = build_hypernet(config.method.hypernet, target)

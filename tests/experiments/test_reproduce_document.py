@@ -9,7 +9,7 @@ import pytest
 
 from mnemon.experiments.reproduce import document
 from mnemon.experiments.reproduce.recipe import load
-from mnemon.experiments.reproduce.shelf import look
+from mnemon.experiments.reproduce.run_index import look
 from mnemon.results.verdict import MARGIN
 
 RECORDS = Path(__file__).parents[2] / "docs" / "results" / "records"

@@ -12,12 +12,12 @@ import pytest
 
 from mnemon.benchmarks.split import SplitDigits
 from mnemon.errors import DataError, UsageError
-from mnemon.experiments.embeddings import map_of
+from mnemon.experiments.artifacts.embedding_maps import map_of
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.reproduce import document, figures, outcome, recipe
 from mnemon.experiments.reproduce.plan import lines, make_folders, make_plan, missing_data, wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SHORT, SMOKE, load
-from mnemon.experiments.reproduce.shelf import key_of, look
+from mnemon.experiments.reproduce.run_index import key_of, look
 from mnemon.experiments.run import Compute, execute, load_run
 from mnemon.experiments.run_config import from_record, resolve
 from mnemon.experiments.study import run_jobs
@@ -96,8 +96,8 @@ def result_of(folder: Path) -> tuple:
 
 
 def all_lines(out: Path, name: str, budget: str = PAPER, also: tuple = ()) -> list:
-    shelf = look(out, also)
-    return [line for one in wanted([load(name)], budget) for line in lines(one, shelf)]
+    index = look(out, also)
+    return [line for one in wanted([load(name)], budget) for line in lines(one, index)]
 
 
 def test_what_several_recipes_need_is_run_once(recipes, tmp_path):
@@ -139,13 +139,13 @@ def test_runs_without_data_are_left_out_and_those_that_are_there_count(recipes, 
     monkeypatch.setattr(SplitDigits, "build", without_images)
     assert missing_data(plan.jobs, PLACE) == {"split-digits": "no images"}
     cells = wanted([load(name) for name in ("one", "other", "map")], PAPER)
-    shelf = look(tmp_path / "out")
-    less = make_plan(cells, 1, tmp_path / "out", shelf, {"split-digits"})
+    index = look(tmp_path / "out")
+    less = make_plan(cells, 1, tmp_path / "out", index, {"split-digits"})
     assert (less.jobs, less.n_done, less.seconds) == ([], 1, 0.0)
     assert [(one.recipe.name, one.cell.row) for one in less.skipped] == [
         ("one", "a"), ("one", "b"), ("other", "beta 0.1"), ("other", "beta 1"),
     ]  # fmt: skip
-    assert [less.can_show(load(name), shelf) for name in ("one", "other", "map")] == [False, False, True]
+    assert [less.can_show(load(name), index) for name in ("one", "other", "map")] == [False, False, True]
     assert planned(tmp_path / "out", "one").skipped == []
 
 
@@ -198,9 +198,9 @@ def test_a_run_with_settings_of_another_version_does_not_count(recipes, tmp_path
     ran(tmp_path / "out", "map")
     path = next((tmp_path / "out").rglob("config.toml"))
     path.write_text(path.read_text().replace("[training]", "[training]\nmagic = 3"))
-    shelf = look(tmp_path / "out")
-    assert shelf.strange == [path.parent]
-    assert not shelf.finished
+    index = look(tmp_path / "out")
+    assert index.strange == [path.parent]
+    assert not index.finished
 
 
 def test_a_folder_without_runs_is_named(tmp_path):

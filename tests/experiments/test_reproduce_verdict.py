@@ -14,13 +14,15 @@ from rich.console import Console
 from mnemon.experiments.reproduce.grid import grids
 from mnemon.experiments.reproduce.recipe import Recipe
 from mnemon.experiments.reproduce.tables import LEGEND, cells_of, count, csv_of, notes, outcome_of, shown
-from mnemon.experiments.reproduce.verdict import NO_NUMBER, NOT_RUN, Line, claims
+from mnemon.experiments.reproduce.verdict import NO_NUMBER, NOT_RUN, MeasuredCell, claims
 from mnemon.results import verdict as report
 from mnemon.results.published import Published, read
 from mnemon.results.record import RunRecord
 
 NUMBER, OTHER = Published(97.57, 0.02), Published(97.30, 0.05)
-LINE = Line("one", "a", "HNET", "final", "paper", ((NUMBER, 20),), (97.57, 97.58, 97.56), (0, 1, 2), key="run")
+LINE = MeasuredCell(
+    "one", "a", "HNET", "final", "paper", ((NUMBER, 20),), (97.57, 97.58, 97.56), (0, 1, 2), key="run"
+)
 accuracies = st.floats(0, 100).map(lambda value: round(value, 2))
 
 
@@ -138,7 +140,7 @@ def test_what_is_above_or_below_is_also_said_to_be_small_if_it_is():
 # Tables
 
 
-def table(rows: str, columns: str, without: str = "", **changes) -> list[Line]:
+def table(rows: str, columns: str, without: str = "", **changes) -> list[MeasuredCell]:
     return [
         replace(LINE, row=row, column=column, key=row + column, **changes)
         for row in rows
@@ -191,7 +193,7 @@ def test_a_place_of_the_table_has_its_number_and_a_mark(changes, text):
 RECIPE = Recipe("one", "Something.", "Table 9", "", "", {}, ())
 
 
-def printed(lines: list[Line], width: int) -> str:
+def printed(lines: list[MeasuredCell], width: int) -> str:
     text = io.StringIO()
     Console(file=text, width=width, force_terminal=False).print(shown(RECIPE, lines))
     return text.getvalue()

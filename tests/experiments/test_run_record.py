@@ -15,7 +15,7 @@ from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Compute, begin, build_stream, execute, load_run, new_folder
 from mnemon.experiments.run_config import resolve
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import summary
+from mnemon.results.terminal.tables import summary
 from mnemon.training.trainer import Stopped
 
 PLACE = Compute("cpu")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from mnemon.errors import UsageError
-from mnemon.experiments.sweep.space import Criterion, Range, Sampler, load_space
+from mnemon.experiments.sweep.space import Criterion, Sampler, SearchRange, load_space
 from mnemon.experiments.sweep.space_file import all_spaces, read_space
 from mnemon.notation import write_toml
 
@@ -82,8 +82,8 @@ def test_a_space_that_was_written_down_is_read_back_the_same(space, tmp_path):
     assert again.ranges == found.ranges
     assert again.identity() == found.identity()
     assert found.ranges["method.beta"].plain() == {"low": 0.0, "high": 1.0}
-    assert Range(low=0, high=3).plain() == {"low": 0, "high": 3}
-    assert Range(low=-3, high=0).plain() == {"low": -3, "high": 0}
+    assert SearchRange(low=0, high=3).plain() == {"low": 0, "high": 3}
+    assert SearchRange(low=-3, high=0).plain() == {"low": -3, "high": 0}
 
 
 def test_data_are_held_out_unless_the_test_data_are_asked_for_by_name(space):

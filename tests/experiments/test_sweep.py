@@ -18,7 +18,7 @@ from optuna.storages.journal import JournalFileBackend
 from rich.console import Console
 
 from mnemon.errors import TrainingError, UsageError
-from mnemon.experiments.engines import Ended, Lost
+from mnemon.experiments.engines import Ended, WorkerLost
 from mnemon.experiments.engines.job import do
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Compute
@@ -203,7 +203,7 @@ def test_what_was_stopped_goes_on_from_its_checkpoint(sweep, tmp_path):
 
 
 def test_a_trial_whose_process_is_killed_is_tried_again(sweep):
-    engine = Here({1: (Lost(), 5)})
+    engine = Here({1: (WorkerLost(), 5)})
     trials = sweep(engine, trials=3)
     assert engine.done == [0, 2, 3]
     assert trials[2].settings == trials[1].settings
@@ -211,7 +211,7 @@ def test_a_trial_whose_process_is_killed_is_tried_again(sweep):
 
 
 def test_a_trial_that_is_killed_again_and_again_is_given_up(sweep):
-    engine = Here(dict.fromkeys(range(MOST_TRIES), Lost()))
+    engine = Here(dict.fromkeys(range(MOST_TRIES), WorkerLost()))
     trials = sweep(engine, trials=1)
     assert engine.done == [MOST_TRIES]
     assert len({json.dumps(trial.settings) for trial in trials}) == 2
@@ -279,7 +279,9 @@ def run_shared(sweep: Sweep, engine: Here) -> list[Trial]:
     return sweep.trials()
 
 
-@pytest.mark.parametrize("fate", [None, TrainingError("task_loss became nan."), UsageError("no space."), Lost()])
+@pytest.mark.parametrize(
+    "fate", [None, TrainingError("task_loss became nan."), UsageError("no space."), WorkerLost()]
+)
 def test_a_trial_that_another_parent_has_ended_is_let_go_however_it_ends(shared, fate):
     engine = TakenOver(shared.study, fate)
     trials = run_shared(shared, engine)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run_config import resolve
 from mnemon.learners.from_scratch_hypernet import FromScratchHypernet
@@ -73,7 +73,7 @@ def test_every_task_has_a_hypernetwork_of_its_own_which_later_ones_leave_alone(l
 def test_what_is_kept_of_each_task_are_a_hypernetwork_an_embedding_and_statistics():
     config = resolve(load_preset("cifar-resnet32-from-scratch-hypernet"))
     learner = FromScratchHypernet(
-        config.method, Problem(Kind.CLASSIFICATION, 6, (3, 32, 32), 10, config.target, config.optimizer)
+        config.method, Problem(TaskKind.CLASSIFICATION, 6, (3, 32, 32), 10, config.target, config.optimizer)
     )
     counts = learner.counts()
     statistics = 2 * 1136 + 31

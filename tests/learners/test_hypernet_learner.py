@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
 from mnemon.learners.hypernet import Heads, HypernetLearner
@@ -106,8 +106,8 @@ def test_a_free_head_gets_no_gradient_from_the_penalty(learn):
     learner = learn(tasks=3, penalized_heads=Heads.OWN, hypernet=HypernetConfig(form="full", hidden=(5,)))
     anchors = learner.memory._anchors
     covered = torch.zeros(2, learner.memory.target.size)
-    (part,) = anchors.parts(anchors.everything())
-    for block in part.blocks:
+    (group,) = anchors.groups(anchors.everything())
+    for block in group.blocks:
         covered[block.rows, slice(*block.columns)] += 1
     last = learner.memory.target.cut(torch.arange(learner.memory.target.size))["layers.1.bias"]
     assert covered[:, last].tolist() == [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]]
@@ -231,7 +231,7 @@ def test_new_optimizers_begin_with_every_task(learn):
 def test_regression_is_learned_with_the_mean_squared_error(problem):
     learner = HypernetLearner(
         HypernetLearner.Config(beta=0.5, hypernet=SMALL, penalty=PenaltyForm.WEIGHTED),
-        problem(kind=Kind.REGRESSION, outputs=1),
+        problem(kind=TaskKind.REGRESSION, outputs=1),
     )
     learner.begin_task(0)
     x, y = torch.randn(8, 4), torch.randn(8, 1)

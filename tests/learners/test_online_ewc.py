@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Examples, Kind
+from mnemon.benchmarks.task import Examples, TaskKind
 from mnemon.errors import UsageError
 from mnemon.learners.online_ewc import Labels, OnlineEWC
 from mnemon.models import TargetConfig
@@ -203,7 +203,7 @@ def numbers() -> Examples:
 
 
 def test_for_regression_the_true_numbers_are_told(problem, numbers):
-    learner = OnlineEWC(OnlineEWC.Config(labels=Labels.TRUE), problem(kind=Kind.REGRESSION, outputs=1))
+    learner = OnlineEWC(OnlineEWC.Config(labels=Labels.TRUE), problem(kind=TaskKind.REGRESSION, outputs=1))
     learner.begin_task(0)
     wanted = fisher_twin(learner, numbers.inputs, lambda row, i: -0.5 * (row[0] - numbers.targets[i, 0]).square())
     learner.end_task(numbers)
@@ -211,7 +211,7 @@ def test_for_regression_the_true_numbers_are_told(problem, numbers):
 
 
 def test_for_regression_numbers_are_drawn_around_the_answers(problem):
-    learner = OnlineEWC(OnlineEWC.Config(), problem(kind=Kind.REGRESSION, outputs=1))
+    learner = OnlineEWC(OnlineEWC.Config(), problem(kind=TaskKind.REGRESSION, outputs=1))
     learner.begin_task(0)
     learner.end_task(Examples(torch.randn(2, 4), torch.randn(2, 1)))
     learner.begin_task(1)
@@ -225,7 +225,7 @@ def test_for_regression_numbers_are_drawn_around_the_answers(problem):
 def test_for_regression_the_likeliest_answers_are_refused(problem):
     message = "For regression the likeliest answer has no gradient: set method.labels to true or sampled."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        OnlineEWC(OnlineEWC.Config(labels=Labels.PREDICTED), problem(kind=Kind.REGRESSION, outputs=1))
+        OnlineEWC(OnlineEWC.Config(labels=Labels.PREDICTED), problem(kind=TaskKind.REGRESSION, outputs=1))
 
 
 # Settings

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.errors import UsageError
 from mnemon.hypernet.task_buffers import TaskBuffers
 from mnemon.learners.base import Counts
@@ -32,7 +32,7 @@ def test_smoothed_labels_give_the_true_class_the_rest_and_the_others_even_shares
 
 def test_regression_takes_the_mean_squared_error(problem):
     outputs, targets = torch.randn(20, 3), torch.randn(20, 3)
-    found = problem(kind=Kind.REGRESSION).loss(outputs, targets)
+    found = problem(kind=TaskKind.REGRESSION).loss(outputs, targets)
     torch.testing.assert_close(found, ((outputs - targets) ** 2).mean())
 
 
@@ -47,7 +47,7 @@ def test_the_log_likelihood_of_numbers_is_that_of_a_gaussian_of_unit_variance(pr
     outputs, targets = torch.randn(20, 3), torch.randn(20, 3)
     normal = torch.distributions.Normal(outputs, 1.0)
     wanted = normal.log_prob(targets).sum() - normal.log_prob(outputs).sum()
-    found = problem(kind=Kind.REGRESSION).log_likelihood(outputs, targets)
+    found = problem(kind=TaskKind.REGRESSION).log_likelihood(outputs, targets)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
@@ -64,7 +64,7 @@ def test_targets_are_places_among_the_competing_outputs(scenario, columns, place
 
 def test_numbers_have_no_place_among_outputs(problem):
     targets = torch.randn(4, 1)
-    assert problem(kind=Kind.REGRESSION, outputs=1).competing_targets(targets, 1, 2) is targets
+    assert problem(kind=TaskKind.REGRESSION, outputs=1).competing_targets(targets, 1, 2) is targets
 
 
 def test_the_own_outputs_of_a_task_are_its_columns(problem):

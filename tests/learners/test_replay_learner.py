@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.errors import UsageError
 from mnemon.learners.replay import ReplayLearner, Shares
 from mnemon.replay.source import Replayed
@@ -206,7 +206,7 @@ def test_soft_targets_are_those_of_the_network_before_the_task(learn, picture_ba
 def test_regression_is_refused(problem):
     message = "Replay with soft targets is for classification: take method.name=hypernet for regression."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        ReplayLearner(tiny.config_of("replay"), problem(kind=Kind.REGRESSION))
+        ReplayLearner(tiny.config_of("replay"), problem(kind=TaskKind.REGRESSION))
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])

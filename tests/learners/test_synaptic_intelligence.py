@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.errors import UsageError
 from mnemon.learners.synaptic_intelligence import PathGradient, SynapticIntelligence
 from mnemon.models import NETWORKS, TargetConfig
@@ -50,7 +50,7 @@ def make(problem, monkeypatch):
 
     def new(settings: dict | None = None, **optimizer) -> SynapticIntelligence:
         target, moves = TargetConfig("line"), optimizer or {"name": "sgd", "lr": LR}
-        made = problem(n_tasks=2, kind=Kind.REGRESSION, outputs=1, shape=(2,), target=target, **moves)
+        made = problem(n_tasks=2, kind=TaskKind.REGRESSION, outputs=1, shape=(2,), target=target, **moves)
         return SynapticIntelligence(SynapticIntelligence.Config(strength=C, xi=XI, **(settings or {})), made)
 
     return new

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run_config import resolve
 from mnemon.hypernet import HypernetConfig, build_hypernet
@@ -88,7 +88,7 @@ def test_a_vae_keeps_an_embedding_for_every_task_but_the_last(name, n_tasks, tot
     # The decoder's inputs are 100 latent numbers and a condition of 100; the encoder does not count here.
     config = ReplayConfig(encoder=(1,), decoder=row.hidden, latent=100, condition_size=100, hypernet=row.hypernet)
     target, pixels, scenario = TargetConfig(hidden=(1,)), (row.outputs,), Scenario.CL3
-    problem = Problem(Kind.CLASSIFICATION, n_tasks, pixels, 2, target, OptimizerConfig(), scenario=scenario)
+    problem = Problem(TaskKind.CLASSIFICATION, n_tasks, pixels, 2, target, OptimizerConfig(), scenario=scenario)
     with torch.device("meta"):
         memory = VAE(config, problem).generator.memory
         for _ in range(n_tasks):
@@ -100,13 +100,13 @@ def test_a_vae_keeps_an_embedding_for_every_task_but_the_last(name, n_tasks, tot
 
 PRESETS = {
     # name: (row of the table, kind, tasks, inputs, outputs per task)
-    "toy": ("toy", Kind.REGRESSION, 3, 1, 1),
-    "split-mnist": ("split CL1", Kind.CLASSIFICATION, 5, 784, 2),
-    "split-mnist-cl2-hnet-ent": ("split CL2", Kind.CLASSIFICATION, 5, 784, 2),
-    "split-mnist-cl3-hnet-ent": ("split CL1", Kind.CLASSIFICATION, 5, 784, 2),
-    "permuted-10": ("P10 CL1", Kind.CLASSIFICATION, 10, 1024, 10),
-    "permuted-10-small": ("P10 small", Kind.CLASSIFICATION, 10, 1024, 10),
-    "permuted-100": ("P100 CL1", Kind.CLASSIFICATION, 100, 1024, 10),
+    "toy": ("toy", TaskKind.REGRESSION, 3, 1, 1),
+    "split-mnist": ("split CL1", TaskKind.CLASSIFICATION, 5, 784, 2),
+    "split-mnist-cl2-hnet-ent": ("split CL2", TaskKind.CLASSIFICATION, 5, 784, 2),
+    "split-mnist-cl3-hnet-ent": ("split CL1", TaskKind.CLASSIFICATION, 5, 784, 2),
+    "permuted-10": ("P10 CL1", TaskKind.CLASSIFICATION, 10, 1024, 10),
+    "permuted-10-small": ("P10 small", TaskKind.CLASSIFICATION, 10, 1024, 10),
+    "permuted-100": ("P100 CL1", TaskKind.CLASSIFICATION, 100, 1024, 10),
 }
 
 
@@ -121,7 +121,7 @@ CIFAR_PRESETS = {
 def test_a_cifar_preset_builds_the_networks_of_the_paper(name):
     target, learned, chunks, embedding = CIFAR_PRESETS[name]
     config = resolve(load_preset(name))
-    problem = Problem(Kind.CLASSIFICATION, 6, (3, 32, 32), 10, config.target, config.optimizer)
+    problem = Problem(TaskKind.CLASSIFICATION, 6, (3, 32, 32), 10, config.target, config.optimizer)
     learner = HypernetLearner(config.method, problem)
     counts = learner.counts()
     assert (counts.target, counts.learned, learner.memory.hypernet.n_rows) == (target, learned, chunks)

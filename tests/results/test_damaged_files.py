@@ -25,7 +25,7 @@ from mnemon.results.comparison import Comparison
 from mnemon.results.figures import Curve, EmbeddingMap, read_curves, write_curves
 from mnemon.results.groups import gather
 from mnemon.results.record import RunRecord
-from mnemon.results.report import page
+from mnemon.results.report.write import page
 from mnemon.results.sweep import SweepRecord, Trial, read_trials, write_trials
 
 TABLES, PAGES = 200, 8

@@ -8,7 +8,7 @@ import pytest
 import tiny
 import torch
 
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import build_learner
 from mnemon.experiments.run_config import RunConfig, resolve
@@ -27,7 +27,7 @@ def stream() -> TaskStream:
         return Examples(inputs, (sign * (inputs[:, 0] - inputs[:, 1]) > 0).long())
 
     tasks = tuple(Task(f"sign {sign}", examples(20, sign), examples(10, sign)) for sign in (1.0, -1.0, 1.0))
-    return TaskStream("signs", Kind.CLASSIFICATION, tasks, (4,), 2)
+    return TaskStream("signs", TaskKind.CLASSIFICATION, tasks, (4,), 2)
 
 
 @pytest.fixture

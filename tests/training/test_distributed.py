@@ -41,7 +41,7 @@ PROGRAM = """
 import sys, json
 from pathlib import Path
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, execute
+from mnemon.experiments.run import Compute, execute
 from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
 with crew("cpu") as processes:
@@ -52,7 +52,7 @@ with crew("cpu") as processes:
         if processes.leads:
             folder.mkdir()
         processes.any(False)
-        record = execute(config, 0, folder, Place("cpu"), crew=processes)
+        record = execute(config, 0, folder, Compute("cpu"), crew=processes)
         other = processes.mean({"a": record.matrix[-1][0]})["a"]
         assert other == record.matrix[-1][0], "the processes have parted"
 leave(0)
@@ -63,14 +63,14 @@ import sys, json
 from pathlib import Path
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Place, execute
+from mnemon.experiments.run import Compute, execute
 from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
 with crew("cpu") as processes:
     config = resolve(load_preset("split-digits"), json.loads(sys.argv[1]))
     for case in ("absent", "damaged"):
         try:
-            execute(config, 0, Path(case) / str(processes.rank), Place("cpu"), crew=processes)
+            execute(config, 0, Path(case) / str(processes.rank), Compute("cpu"), crew=processes)
         except UsageError as error:
             Path(f"{case}-{processes.rank}.txt").write_text(str(error))
 leave(0)

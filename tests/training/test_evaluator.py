@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.hypernet.base import AbstractHypernet
 from mnemon.inference import answer
 from mnemon.learners.base import AbstractLearner, Answer, Counts
@@ -64,7 +64,7 @@ def stream_of(said: list[tuple[int, int]], truth: list[int], n_tasks: int = 3) -
     inputs = torch.tensor([[float(c), float(t), 1.0 - c, float(c)] for c, t in said])
     examples = Examples(inputs, torch.tensor(truth))
     tasks = tuple(Task(f"task {i}", examples, examples) for i in range(n_tasks))
-    return TaskStream("scripted", Kind.CLASSIFICATION, tasks, (4,), 2)
+    return TaskStream("scripted", TaskKind.CLASSIFICATION, tasks, (4,), 2)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.sources import ImageSet, load
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.errors import UsageError
 from mnemon.seeding import generator
 
@@ -42,7 +42,7 @@ def permuted(base: ImageSet, n_tasks: int, padding: int = 2, permutation_seed: i
     n_pixels = train.inputs.shape[1]
     return TaskStream(
         name=f"permuted-{base.name}",
-        kind=Kind.CLASSIFICATION,
+        kind=TaskKind.CLASSIFICATION,
         tasks=tuple(permuted_task(train, test, i, n_pixels, permutation_seed) for i in range(n_tasks)),
         input_shape=(n_pixels,),
         outputs_per_task=base.n_classes,

@@ -8,7 +8,7 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-Range = tuple[int, int]
+OutputRange = tuple[int, int]
 """First output and the one after the last."""
 
 
@@ -36,7 +36,7 @@ class Outputs:
         """Outputs in all: one head in CL2, a head per task otherwise."""
         return self.per_task * (1 if self.scenario is Scenario.CL2 else self.n_tasks)
 
-    def head(self, task_id: int) -> Range:
+    def head(self, task_id: int) -> OutputRange:
         """Return a task's own outputs."""
         start = 0 if self.scenario is Scenario.CL2 else task_id * self.per_task
         return start, start + self.per_task
@@ -46,11 +46,11 @@ class Outputs:
         first = 0 if self.scenario is Scenario.CL2 else tasks[:, None] * self.per_task
         return torch.arange(self.per_task, device=tasks.device).expand(len(tasks), -1) + first
 
-    def seen(self, n_seen: int) -> Range:
+    def seen(self, n_seen: int) -> OutputRange:
         """Return the outputs of the first so many tasks: a softmax over them grows with the tasks."""
         return 0, self.head(n_seen - 1)[1] if n_seen else 0
 
-    def competing(self, task_id: int, n_seen: int) -> Range:
+    def competing(self, task_id: int, n_seen: int) -> OutputRange:
         """Return the outputs among which a network chooses that is told no more than the scenario tells."""
         return self.seen(n_seen) if self.scenario is Scenario.CL3 else self.head(task_id)
 

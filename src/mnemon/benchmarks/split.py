@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.sources import DATASETS, ImageSet, load
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.errors import UsageError
 from mnemon.seeding import generator
 
@@ -40,7 +40,7 @@ def split(
     starts = (classes_per_task * i for i in range(n_tasks))
     return TaskStream(
         name=f"split-{base.name}",
-        kind=Kind.CLASSIFICATION,
+        kind=TaskKind.CLASSIFICATION,
         tasks=tuple(class_task(base, order[start : start + classes_per_task]) for start in starts),
         input_shape=(base.train_images[0].numel(),),
         outputs_per_task=classes_per_task,

@@ -12,7 +12,7 @@ from torch import Tensor
 from mnemon.benchmarks.augment import FlipAndCrop, Standardise
 from mnemon.benchmarks.sources import ImageSet, load
 from mnemon.benchmarks.split import class_examples
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.errors import UsageError
 
 CLASSES = 10
@@ -51,7 +51,7 @@ def class_tasks(base: ImageSet, n_tasks: int, augment: bool, scaling: Scaling) -
 
 def stream_of(name: str, tasks: list[Task]) -> TaskStream:
     """Return tasks of ten classes of images as a stream."""
-    return TaskStream(name, Kind.CLASSIFICATION, tuple(tasks), tuple(tasks[0].train.inputs.shape[1:]), CLASSES)
+    return TaskStream(name, TaskKind.CLASSIFICATION, tuple(tasks), tuple(tasks[0].train.inputs.shape[1:]), CLASSES)
 
 
 @dataclass(frozen=True)

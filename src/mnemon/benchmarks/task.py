@@ -13,7 +13,7 @@ from mnemon.errors import UsageError
 from mnemon.seeding import generator
 
 
-class Kind(str, Enum):
+class TaskKind(str, Enum):
     """What the answer to an input is."""
 
     CLASSIFICATION = "classification"
@@ -88,7 +88,7 @@ class TaskStream:
     """The tasks of a benchmark in the order in which they are learned."""
 
     name: str
-    kind: Kind
+    kind: TaskKind
     tasks: tuple[Task, ...]
     input_shape: tuple[int, ...]
     outputs_per_task: int
@@ -105,7 +105,7 @@ class TaskStream:
     @property
     def metric(self) -> str:
         """What is measured on a task: accuracy (percent) or mse."""
-        return "accuracy" if self.kind is Kind.CLASSIFICATION else "mse"
+        return "accuracy" if self.kind is TaskKind.CLASSIFICATION else "mse"
 
     def to(self, device: torch.device | str) -> TaskStream:
         """Return the same stream on another device; what tasks share stays shared."""
@@ -157,7 +157,7 @@ def check_examples(examples: Examples, stream: TaskStream, where: str) -> None:
     shape = tuple(examples.inputs.shape[1:])
     if shape != stream.input_shape:
         raise UsageError(f"Inputs of {where} have shape {shape}; {stream.input_shape} is expected.")
-    if stream.kind is Kind.CLASSIFICATION:
+    if stream.kind is TaskKind.CLASSIFICATION:
         if examples.targets.dtype is not torch.int64:
             kind = str(examples.targets.dtype).removeprefix("torch.")
             raise UsageError(f"Labels of {where} must be int64, not {kind}: convert them with .long().")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.sources import check_named_folder
-from mnemon.benchmarks.task import Examples, Kind, Task, TaskStream
+from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.errors import UsageError
 from mnemon.seeding import generator
 
@@ -49,7 +49,7 @@ def toy_regression(seed: int, n_train: int = 100, n_test: int = 100, noise: floa
         )
         for i, curve in enumerate(CURVES)
     )
-    return TaskStream("toy-regression", Kind.REGRESSION, tuple(tasks), input_shape=(1,), outputs_per_task=1)
+    return TaskStream("toy-regression", TaskKind.REGRESSION, tuple(tasks), input_shape=(1,), outputs_per_task=1)
 
 
 def even_points(curve: Curve, n: int) -> Examples:

@@ -26,7 +26,7 @@ def runs(folder: Annotated[Path, Parameter(name="FOLDER")] = RUNS, /) -> None:
     folder
         Folder to look in, and in all folders below it.
     """
-    from mnemon.results.listing import list_runs
+    from mnemon.results.terminal.listing import list_runs
 
     if folder == RUNS and not folder.exists():
         say("There are no runs yet: no folder runs. To start one: mnemon run")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter, Token
 
 from mnemon.errors import UsageError
-from mnemon.experiments.delivery import is_url
+from mnemon.experiments.upload import is_url
 
 if TYPE_CHECKING:
     from mnemon.experiments.run import Compute
@@ -86,12 +86,12 @@ class Computing:
         )
 
 
-HERE = Computing()
+DEFAULT_COMPUTING = Computing()
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """What every command that trains can be told."""
 
     set_: Settings = None
@@ -101,7 +101,7 @@ class Options:
     """Number of seeds, those that follow on the first one; their runs are parallel processes."""
     seed: Whole = 0
     """First seed."""
-    computing: Computing = HERE
+    computing: Computing = DEFAULT_COMPUTING
     no_report: Annotated[bool, Parameter(negative="", env_var=NO_REPORT)] = False
     """Write no report.html at the end."""
     open: Annotated[bool, Parameter(negative="")] = False
@@ -138,12 +138,12 @@ class Options:
     def compute(self) -> Compute:
         """Return where to compute, if there is such a place."""
         if self.tensorboard:
-            from mnemon.experiments.events import check_packages
+            from mnemon.experiments.artifacts.event_files import check_packages
 
             check_packages()
         return self.computing.compute(self.tensorboard)
 
-    def silent(self) -> Options:
+    def silent(self) -> RunOptions:
         """Return the same, with no progress shown."""
         return replace(self, computing=replace(self.computing, quiet=True))
 
@@ -154,7 +154,7 @@ class Options:
         return shlex.join(["mnemon", command, "--resume", str(folder), *to, *self.computing.words(), *more])
 
 
-AS_USUAL = Options()
+DEFAULT_OPTIONS = RunOptions()
 
 
 def check_alone(command: str) -> None:

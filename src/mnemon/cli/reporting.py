@@ -32,7 +32,7 @@ def report(
     """
     from mnemon.experiments.older_records import complete
     from mnemon.experiments.reproduce.recipe import background
-    from mnemon.results.report import write_report
+    from mnemon.results.report.write import write_report
 
     path = write_report(runs, out, background, complete)
     say(f"Written: {path}")
@@ -44,7 +44,7 @@ def written_report(folder: Path, computing: Computing) -> Path | None:
     """Write the report of a folder that was just trained in; without the packages for it, say how to get them."""
     from mnemon.experiments.older_records import complete
     from mnemon.experiments.reproduce.recipe import background
-    from mnemon.results.report import missing_packages, write_report
+    from mnemon.results.report.write import missing_packages, write_report
 
     if missing_packages():
         say("For a page with figures beside the tables: pip install 'mnemon[report]'")
@@ -55,7 +55,7 @@ def written_report(folder: Path, computing: Computing) -> Path | None:
 
 def _keep_maps(folder: Path, computing: Computing) -> None:
     """Make the maps of two-dimensional embedding spaces that the report shows."""
-    from mnemon.experiments.embeddings import keep_maps, without_map
+    from mnemon.experiments.artifacts.embedding_maps import keep_maps, without_map
 
     if runs := without_map(folder):
         say("Mapping the embedding space for the report …")

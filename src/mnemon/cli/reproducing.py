@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say, say_item
-from mnemon.cli.options import HERE, Computing, Whole, at_least_one, check_alone, cores, given
-from mnemon.cli.running import stopped
+from mnemon.cli.options import DEFAULT_COMPUTING, Computing, Whole, at_least_one, check_alone, cores, given
+from mnemon.cli.running import run_with_progress
 from mnemon.errors import DataError, UsageError, choose
-from mnemon.experiments.delivery import is_url
+from mnemon.experiments.upload import is_url
 
 if TYPE_CHECKING:
-    from mnemon.experiments.reproduce.plan import Plan
+    from mnemon.experiments.reproduce.plan import ReproductionPlan
     from mnemon.experiments.reproduce.recipe import Recipe
-    from mnemon.experiments.reproduce.shelf import Shelf
+    from mnemon.experiments.reproduce.run_index import RunIndex
     from mnemon.experiments.run import Compute
 
 OUT = "runs/reproduce"
@@ -40,7 +40,7 @@ class Reproduction:
     """Folder of the runs, tables and figures; what is in it is not run again."""
     also: Annotated[list[Path] | None, Parameter(consume_multiple=False, negative="")] = None
     """Another folder with runs that count, as often as you like; it is only read."""
-    computing: Computing = HERE
+    computing: Computing = DEFAULT_COMPUTING
 
     def check(self) -> None:
         """Refuse what makes no sense."""
@@ -70,7 +70,7 @@ class Reproduction:
         return shlex.join(["mnemon", "reproduce", *names, *words, *self.computing.words()])
 
 
-AS_USUAL = Reproduction()
+DEFAULT_REPRODUCTION = Reproduction()
 
 
 def reproduce(
@@ -78,7 +78,7 @@ def reproduce(
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     report: Path | None = None,
     keep: Path | None = None,
-    options: Reproduction = AS_USUAL,
+    options: Reproduction = DEFAULT_REPRODUCTION,
 ) -> int:
     """Run tables and figures of the paper again, and show what came out beside what was published.
 
@@ -112,17 +112,17 @@ def reproduce(
         _list(recipes, options.seeds)
         return 0
 
-    from mnemon.experiments.reproduce.shelf import look
+    from mnemon.experiments.reproduce.run_index import look
 
-    shelf = look(options.folder, options.also or ())
-    for folder in shelf.strange:
+    index = look(options.folder, options.also or ())
+    for folder in index.strange:
         say(f"The run in {folder} has settings that this version does not know; it does not count.")
     if report is not None:
         from mnemon.experiments.reproduce import document
 
-        say(f"{document.write(report, recipes, shelf, options.budget, keep)}. Written: {report}")
+        say(f"{document.write(report, recipes, index, options.budget, keep)}. Written: {report}")
         return 0
-    return _reproduce(recipes, options.budget or SHORT, shelf, options, options.command(name))
+    return _reproduce(recipes, options.budget or SHORT, index, options, options.command(name))
 
 
 def _list(recipes: list[Recipe], seeds: int | None) -> None:
@@ -142,7 +142,7 @@ def _waits(recipe: Recipe) -> str:
     return f"waiting for its network: there is no preset {', '.join(recipe.waits_for)} yet"
 
 
-def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reproduction, go_on: str) -> int:
+def _reproduce(recipes: list[Recipe], budget: str, index: RunIndex, options: Reproduction, go_on: str) -> int:
     from mnemon.benchmarks.sources import check_named_folder
     from mnemon.experiments.reproduce.plan import make_folders, make_plan, missing_data, wanted
     from mnemon.experiments.study import StudyError
@@ -151,10 +151,10 @@ def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reprod
     check_named_folder(computing.data)
     cells = wanted(recipes, budget)
     _announce(recipes, budget, options.seeds)
-    plan = make_plan(cells, options.seeds, options.folder, shelf)
+    plan = make_plan(cells, options.seeds, options.folder, index)
     missing = missing_data(plan.jobs, compute)
-    plan = make_plan(cells, options.seeds, options.folder, shelf, missing)
-    there = [recipe for recipe in recipes if plan.can_show(recipe, shelf)]
+    plan = make_plan(cells, options.seeds, options.folder, index, missing)
+    there = [recipe for recipe in recipes if plan.can_show(recipe, index)]
     if not there:
         raise DataError(" ".join(dict.fromkeys(missing.values())))
     skipped = _skipped(recipes, plan, missing)
@@ -163,7 +163,7 @@ def _reproduce(recipes: list[Recipe], budget: str, shelf: Shelf, options: Reprod
     _say_left(plan, budget, computing)
     make_folders(plan.jobs)
     try:
-        if plan.jobs and stopped(plan.jobs, compute, go_on, computing):
+        if plan.jobs and run_with_progress(plan.jobs, compute, go_on, computing):
             return 130
     except StudyError:  # the other runs are finished
         _finish(there, plan, options, compute, skipped)
@@ -187,7 +187,7 @@ def _announce(recipes: list[Recipe], budget: str, seeds: int | None) -> None:
             say(f"{recipe.name}: {_waits(recipe)}")
 
 
-def _say_left(plan: Plan, budget: str, computing: Computing) -> None:
+def _say_left(plan: ReproductionPlan, budget: str, computing: Computing) -> None:
     """Say how many runs are left, and how long they take."""
     from mnemon.experiments.cost import in_words
 
@@ -197,7 +197,7 @@ def _say_left(plan: Plan, budget: str, computing: Computing) -> None:
     say(f"Budget {budget}: {plan.n_done} runs are there, {len(plan.jobs)} are left{going_on}{time}.")
 
 
-def _skipped(recipes: list[Recipe], plan: Plan, missing: dict[str, str]) -> list[str]:
+def _skipped(recipes: list[Recipe], plan: ReproductionPlan, missing: dict[str, str]) -> list[str]:
     """Return a line for each recipe that is skipped, in whole or in part, and one for each reason."""
     lines = []
     for recipe in recipes:
@@ -213,14 +213,16 @@ def _skipped(recipes: list[Recipe], plan: Plan, missing: dict[str, str]) -> list
     return lines + [f"{' and '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 
-def _finish(recipes: list[Recipe], plan: Plan, options: Reproduction, compute: Compute, skipped: list[str]) -> None:
+def _finish(
+    recipes: list[Recipe], plan: ReproductionPlan, options: Reproduction, compute: Compute, skipped: list[str]
+) -> None:
     from mnemon.experiments.reproduce import outcome
-    from mnemon.experiments.reproduce.shelf import look
+    from mnemon.experiments.reproduce.run_index import look
 
     if options.computing.on is not None:  # what is left to do is done here, whatever devices the cluster has
         compute = replace(compute, device="auto")
-    shelf = look(options.folder, options.also or ())
-    shown, remarks = outcome.write(recipes, plan.cells, shelf, options.folder, compute)
+    index = look(options.folder, options.also or ())
+    shown, remarks = outcome.write(recipes, plan.cells, index, options.folder, compute)
     console().print(shown)
     for remark in (*skipped, *remarks):
         say(remark)

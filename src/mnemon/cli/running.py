@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mnemon.training.distributed import Crew
 
 
-def stopped(
+def run_with_progress(
     jobs: Sequence[Job], compute: Compute, go_on: str, computing: Computing, crew: Crew | None = None
 ) -> bool:
     """Run the jobs; return whether they were stopped, after having said how to go on."""

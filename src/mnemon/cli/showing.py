@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import Options
+from mnemon.cli.options import RunOptions
 from mnemon.cli.reporting import show_in_browser, written_report
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def show(run_: Annotated[Path, Parameter(name="RUN")], /) -> None:
     show_folder(run_, console())
 
 
-def finish(folder: Path, options: Options) -> None:
+def finish(folder: Path, options: RunOptions) -> None:
     """Show what came out, keep it beside the runs, as a page too, and say where everything is."""
     from mnemon.experiments.older_records import complete
     from mnemon.results import comparison, samples
@@ -58,7 +58,7 @@ def show_folder(folder: Path, console: Console) -> None:
     from mnemon.results import comparison, sweep
     from mnemon.results.record import find_runs
     from mnemon.results.runs import read_runs
-    from mnemon.results.tables import matrix_table, summary
+    from mnemon.results.terminal.tables import matrix_table, summary
 
     if sweep.is_sweep(folder):
         table, lines = sweep.shown_folder(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mnemon.cli.app import console, say, say_item
-from mnemon.cli.options import HERE, Computing, Options, Settings, Whole, check_alone
+from mnemon.cli.options import DEFAULT_COMPUTING, Computing, RunOptions, Settings, Whole, check_alone
 from mnemon.cli.showing import show_folder
 from mnemon.errors import UsageError
 
@@ -22,7 +22,7 @@ def sweep(
     storage: str | None = None,
     study: str | None = None,
     seed: Whole | None = None,
-    computing: Computing = HERE,
+    computing: Computing = DEFAULT_COMPUTING,
 ) -> int:
     """Search for good settings and architectures; trials are judged on held-out training data.
 
@@ -63,7 +63,7 @@ def sweep(
         )
     if study is not None and storage is None:
         raise UsageError("--study names a study in a database: give its URL by --storage, or leave out --study.")
-    options = Options(seed=seed or 0, computing=computing)
+    options = RunOptions(seed=seed or 0, computing=computing)
     options.check(out, resume)
     for name, value in (("--trials", trials), ("--minutes", minutes)):
         if value is not None and not value > 0:
@@ -72,21 +72,21 @@ def sweep(
         _list_spaces(trials)
         return 0
 
-    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.engines import open_engine
     from mnemon.experiments.run import stop_on_signal
     from mnemon.experiments.sweep.leaderboard import Leaderboard
     from mnemon.experiments.sweep.prepare import prepare
     from mnemon.experiments.sweep.space import Criterion
     from mnemon.experiments.sweep.trials import run_sweep
+    from mnemon.experiments.upload import Upload
     from mnemon.training.trainer import Stopped
 
-    compute, delivery = options.compute(), Delivery(out)
-    prepared = prepare(space, set_ or [], delivery.folder, resume, seed, study, storage, trials, compute)
+    compute, upload = options.compute(), Upload(out)
+    prepared = prepare(space, set_ or [], upload.folder, resume, seed, study, storage, trials, compute)
     plan, record, folder = prepared.space, prepared.record, prepared.folder
     if plan.criterion is Criterion.TEST:
         say("Warning: trials are judged on the test data, as the space says; the best score is no fair measurement.")
-    go_on = options.go_on("sweep", folder, delivery.url)
+    go_on = options.go_on("sweep", folder, upload.url)
     engine = open_engine(computing.on, compute, computing.at_once(), record.trials)
     try:
         with stop_on_signal() as should_stop, Leaderboard(record, console(), computing.quiet) as board:
@@ -96,7 +96,7 @@ def sweep(
         say(f"Stopped; {saved}. Go on with: {go_on}")
         return 130
     _finish(folder)
-    delivery.send(folder, say)
+    upload.send(folder, say)
     return 0
 
 

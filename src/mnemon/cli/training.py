@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mnemon.cli.app import console, say
-from mnemon.cli.options import AS_USUAL, Options, check_alone
-from mnemon.cli.running import stopped
+from mnemon.cli.options import DEFAULT_OPTIONS, RunOptions, check_alone
+from mnemon.cli.running import run_with_progress
 from mnemon.cli.showing import finish
 from mnemon.errors import UsageError
 
 if TYPE_CHECKING:
-    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.study import Job
+    from mnemon.experiments.upload import Upload
     from mnemon.training.distributed import Crew
 
 
@@ -28,7 +28,7 @@ def run(
     out: str | None = None,
     resume: Path | None = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
-    options: Options = AS_USUAL,
+    options: RunOptions = DEFAULT_OPTIONS,
 ) -> int:
     """Learn the tasks of a preset one after another, and show what was remembered.
 
@@ -64,7 +64,7 @@ def run(
                 return 2
 
 
-def _dry_run(preset: str | None, resume: Path | None, options: Options) -> int:
+def _dry_run(preset: str | None, resume: Path | None, options: RunOptions) -> int:
     if resume is not None:
         raise UsageError("--dry-run says what a preset would take: leave out --resume.")
 
@@ -77,25 +77,25 @@ def _dry_run(preset: str | None, resume: Path | None, options: Options) -> int:
     return 0
 
 
-def _run(preset: str | None, out: str | None, resume: Path | None, options: Options, crew: Crew) -> int:
-    from mnemon.experiments.delivery import Delivery
+def _run(preset: str | None, out: str | None, resume: Path | None, options: RunOptions, crew: Crew) -> int:
     from mnemon.experiments.preset import DEFAULT, load_preset
     from mnemon.experiments.run_config import resolve
     from mnemon.experiments.study import StudyError, new_jobs, resumed_jobs
+    from mnemon.experiments.upload import Upload
 
-    def begin() -> tuple[Path, list[Job], Delivery]:
-        delivery = Delivery(out)
+    def begin() -> tuple[Path, list[Job], Upload]:
+        upload = Upload(out)
         if resume is not None:
             given = load_preset(preset) if preset else None
-            return resume, resumed_jobs(resume, given, options.overrides), delivery
+            return resume, resumed_jobs(resume, given, options.overrides), upload
         config = resolve(load_preset(preset or DEFAULT), options.overrides)
-        return *new_jobs(config, options.all_seeds, delivery.folder, compute), delivery
+        return *new_jobs(config, options.all_seeds, upload.folder, compute), upload
 
     if crew.size > 1 and (options.seeds > 1 or options.computing.on):
         raise UsageError("torchrun shares one run between processes: leave out --seeds and --on.")
     compute = options.compute()
-    folder, jobs, delivery = crew.share(begin)
-    go_on = options.go_on("run", folder, delivery.url)
+    folder, jobs, upload = crew.share(begin)
+    go_on = options.go_on("run", folder, upload.url)
     if crew.size > 1 and len(jobs) > 1:
         raise UsageError(
             f"torchrun shares one run between processes, and {len(jobs)} in {folder} are not finished. "
@@ -104,19 +104,19 @@ def _run(preset: str | None, out: str | None, resume: Path | None, options: Opti
     if not jobs:
         say(f"The run in {folder} is finished; there is nothing to go on with.")
     try:
-        if stopped(jobs, compute, go_on, options.computing, crew):
+        if run_with_progress(jobs, compute, go_on, options.computing, crew):
             return 130
     except StudyError:  # the other seeds are finished
-        _deliver(folder, options, delivery)
+        _deliver(folder, options, upload)
         raise
     if crew.leads:
-        _deliver(folder, options, delivery)
+        _deliver(folder, options, upload)
     return 0
 
 
-def _deliver(folder: Path, options: Options, delivery: Delivery) -> None:
+def _deliver(folder: Path, options: RunOptions, upload: Upload) -> None:
     finish(folder, options)
-    delivery.send(folder, say)
+    upload.send(folder, say)
 
 
 def compare(
@@ -125,7 +125,7 @@ def compare(
     scenario: str | None = None,
     out: str | None = None,
     resume: Path | None = None,
-    options: Options = AS_USUAL,
+    options: RunOptions = DEFAULT_OPTIONS,
 ) -> int:
     """Learn the same tasks with several methods, on all cores at a time, and show them in one table.
 
@@ -159,23 +159,23 @@ def compare(
         )
 
     from mnemon.experiments.compare import begin_runs, keep_failures, make_plan, resumed_runs
-    from mnemon.experiments.delivery import Delivery
     from mnemon.experiments.study import StudyError
+    from mnemon.experiments.upload import Upload
 
-    compute, delivery = options.compute(), Delivery(out)
+    compute, upload = options.compute(), Upload(out)
     if resume is not None:
         folder, jobs = resume, resumed_runs(resume)
     else:
         plan = make_plan(method, benchmark, scenario, options.overrides)
-        folder, jobs = begin_runs(plan, options.all_seeds, delivery.folder, compute)
+        folder, jobs = begin_runs(plan, options.all_seeds, upload.folder, compute)
     if not jobs:
         say(f"The comparison in {folder} is finished; there is nothing to go on with.")
     try:
-        if stopped(jobs, compute, options.go_on("compare", folder, delivery.url), options.computing):
+        if run_with_progress(jobs, compute, options.go_on("compare", folder, upload.url), options.computing):
             return 130
     except StudyError as error:  # the other runs are finished
         keep_failures(folder, error.failures)
-        _deliver(folder, options, delivery)
+        _deliver(folder, options, upload)
         raise
-    _deliver(folder, options, delivery)
+    _deliver(folder, options, upload)
     return 0

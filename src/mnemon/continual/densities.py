@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mnemon.continual.auto_size import HELD_AT_ONCE, hypernet_for
 from mnemon.continual.data import Inputs
-from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError
 from mnemon.inference.likelihood import DensityConfig, LikelihoodInference
 from mnemon.memory.config import Sample

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from mnemon.config import build
 from mnemon.continual.adapters import added_by
+from mnemon.continual.auto_size import hypernet_for
 from mnemon.continual.densities import NUMBERS_PER_INPUT
-from mnemon.continual.kinds import Kind
+from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.model import ContinualModel
 from mnemon.continual.modules import Form, check, form_of
-from mnemon.continual.remembered import UNKNOWN, Remembered
-from mnemon.continual.sizes import hypernet_for
+from mnemon.continual.objective import ObjectiveKind
 from mnemon.continual.state import Settings, State
 from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
@@ -152,21 +152,21 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else getattr(value, "value", value)
 
 
-def _task_facts(task: Remembered) -> dict[str, Any]:
+def _task_facts(task: LearnedTask) -> dict[str, Any]:
     facts = _plain({k: v for k, v in vars(task).items() if k != "goal"})
     return {**facts, "kind": task.goal.kind.value, "classes": list(task.goal.classes)}
 
 
-def _task(facts: dict[str, Any]) -> Remembered:
+def _task(facts: dict[str, Any]) -> LearnedTask:
     goal = {name: facts[name] for name in ("kind", "classes") if name in facts}
     rest = {name: value for name, value in facts.items() if name not in goal}
-    task: Remembered = build(Remembered, {**rest, "goal": goal}, "task")
+    task: LearnedTask = build(LearnedTask, {**rest, "goal": goal}, "task")
     kind, classes = task.goal.kind, task.goal.classes
     if not task.inputs or task.n_examples < 0 or task.steps < 0:
         raise ValueError(f"task '{task.name}' was learned from nothing.")
-    if (kind is Kind.CLASSES) != (len(classes) > 1) or list(classes) != sorted({*classes}):
+    if (kind is ObjectiveKind.CLASSES) != (len(classes) > 1) or list(classes) != sorted({*classes}):
         raise ValueError(f"task '{task.name}' has no classes, or some twice.")
-    if (kind is Kind.CLASSES) != (task.entropies is not None):
+    if (kind is ObjectiveKind.CLASSES) != (task.entropies is not None):
         raise ValueError(f"task '{task.name}' does not say how sure it is of classes.")
     return task
 

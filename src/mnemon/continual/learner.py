@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.continual.data import Inputs
-from mnemon.continual.kinds import Goal
+from mnemon.continual.objective import Goal
 from mnemon.errors import UsageError
 from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.lifecycle import CheckpointedModule, task_modules_of

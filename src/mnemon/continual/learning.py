@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mnemon.continual.answering import score, usual_entropies
 from mnemon.continual.data import Data, collect
-from mnemon.continual.kinds import Goal, Kind, Loss, goal_for
+from mnemon.continual.learned_task import LearnedTask, in_words, signature
 from mnemon.continual.modules import check_functional, said
-from mnemon.continual.remembered import Remembered, in_words, signature
+from mnemon.continual.objective import Goal, Loss, ObjectiveKind, goal_for
+from mnemon.continual.prediction import score, usual_entropies
 from mnemon.continual.state import State
 from mnemon.errors import TrainingError, UsageError
 from mnemon.seeding import with_random_numbers
@@ -26,7 +26,7 @@ BESIDE_THE_NAME = 45
 
 
 @dataclass(frozen=True)
-class Options:
+class LearnOptions:
     """What the user may say of a learning."""
 
     validation: Any
@@ -38,20 +38,20 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Found:
+class CheckedData:
     """Data, their targets as indices of the outputs, and what is asked of them."""
 
     data: Data
     goal: Goal
 
 
-def learn(state: State, data: Any, task: str, options: Options) -> Remembered:
+def learn(state: State, data: Any, task: str, options: LearnOptions) -> LearnedTask:
     """Learn a new task, or leave the model as it was."""
     state.check_new(task)
     found = found_in(state, data, options.loss, task)
     plan = plan_for(len(found.data), options)
 
-    def work() -> Remembered:
+    def work() -> LearnedTask:
         tested = _check(state, found, task, plan, options.validation)
         state.at_moment(state.n_learned, 0, lambda: state.learner.begin_task(len(state.tasks)))
         return _train(state, task, found, tested, plan)
@@ -59,14 +59,14 @@ def learn(state: State, data: Any, task: str, options: Options) -> Remembered:
     return state.all_or_nothing(work)
 
 
-def relearn(state: State, data: Any, task: str, options: Options) -> Remembered:
+def relearn(state: State, data: Any, task: str, options: LearnOptions) -> LearnedTask:
     """Go on with a task that was learned, or leave the model as it was."""
     earlier = state.about(task)
     loss = earlier.goal.as_learned(task) if options.loss == "auto" else options.loss
     found = found_in(state, data, loss, task, earlier.goal)
     plan = plan_for(len(found.data), options)
 
-    def work() -> Remembered:
+    def work() -> LearnedTask:
         tested = _check(state, found, task, plan, options.validation)
         state.at_moment(state.n_learned, 0, lambda: begin_again(state, task))
         return _train(state, task, found, tested, plan, earlier)
@@ -84,13 +84,13 @@ def begin_again(state: State, task: str) -> None:
 def finish(
     state: State,
     task: str,
-    found: Found,
+    found: CheckedData,
     steps: int,
     serial: int,
     n_examples: int,
     tested: Data | None = None,
     losses: Iterable[float] = (),
-) -> Remembered:
+) -> LearnedTask:
     """Put a task away that was learned, with what is known of it."""
     data, goal, index = found.data, found.goal, len(state.tasks)
     scored_on = "training data" if tested is None else "validation data"
@@ -102,7 +102,7 @@ def finish(
 
     reached, sure = state.at_moment(serial, steps + 1, end)
     form = signature(data.inputs)
-    known = Remembered(task, goal, form, n_examples, steps, reached, sure, serial, tuple(losses), scored_on)
+    known = LearnedTask(task, goal, form, n_examples, steps, reached, sure, serial, tuple(losses), scored_on)
     state.tasks.append(known)
     state.n_learned += 1
     return state.tasks[-1]
@@ -113,7 +113,7 @@ def finish(
 
 def found_in(
     state: State, data: Any, loss: str | Loss, task: str, earlier: Goal | None = None, what: str = "data"
-) -> Found:
+) -> CheckedData:
     """Return data as tensors on the model's device, with the goal that follows from them."""
     found = collect(data, what).to(state.device, state.floats)
     goal = goal_for(found.targets, loss)
@@ -125,15 +125,15 @@ def found_in(
     elif new := sorted({*goal.classes} - {*earlier.classes}):
         remedy = ": give a new task the new classes" if what == "data" else f", which the {what} hold"
         raise UsageError(f"Task '{task}' has no class {', '.join(str(c) for c in new)}{remedy}.")
-    elif goal.kind is not Kind.OWN:
+    elif goal.kind is not ObjectiveKind.OWN:
         goal = earlier
-    return Found(replace(found, targets=goal.output_indices(found.targets)), goal)
+    return CheckedData(replace(found, targets=goal.output_indices(found.targets)), goal)
 
 
-def _check(state: State, found: Found, task: str, plan: Plan, validation: Any) -> Data | None:
+def _check(state: State, found: CheckedData, task: str, plan: TrainingPlan, validation: Any) -> Data | None:
     """See that the module can learn from the data; return the validation data, if there are any."""
 
-    def check() -> Found | None:
+    def check() -> CheckedData | None:
         check_fit(state, task, found, plan.batch_size)
         if validation is None:
             return None
@@ -146,7 +146,7 @@ def _check(state: State, found: Found, task: str, plan: Plan, validation: Any) -
     return tested.data if tested else None
 
 
-def check_fit(state: State, task: str, found: Found, batch_size: int | None = None) -> None:
+def check_fit(state: State, task: str, found: CheckedData, batch_size: int | None = None) -> None:
     """Try the module on some examples, so that what does not fit is said in words."""
     outputs = tried(state, f"task '{task}'", found.data, batch_size)
     found.goal.check(outputs, found.data.targets[:2], task)
@@ -173,7 +173,7 @@ def tried(state: State, whose: str, data: Data, batch_size: int | None = None) -
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How long to learn, and from how many examples at once."""
 
     steps: int
@@ -193,7 +193,7 @@ def check_count(name: str, value: Any) -> None:
         raise UsageError(f"{name} must be below 2**62, not {value!r}.")
 
 
-def plan_for(n: int, options: Options) -> Plan:
+def plan_for(n: int, options: LearnOptions) -> TrainingPlan:
     """Return how long to learn from n examples; some hundred steps at least if nothing is wanted."""
     epochs, steps = options.epochs, options.steps
     if epochs is not None and steps is not None:
@@ -209,12 +209,17 @@ def plan_for(n: int, options: Options) -> Plan:
     if steps is None:
         per_epoch = n / batch_size
         steps = min(5000, max(600, round(30 * per_epoch))) if epochs is None else max(1, round(epochs * per_epoch))
-    return Plan(int(steps), batch_size, options.quiet)
+    return TrainingPlan(int(steps), batch_size, options.quiet)
 
 
 def _train(
-    state: State, task: str, found: Found, tested: Data | None, plan: Plan, earlier: Remembered | None = None
-) -> Remembered:
+    state: State,
+    task: str,
+    found: CheckedData,
+    tested: Data | None,
+    plan: TrainingPlan,
+    earlier: LearnedTask | None = None,
+) -> LearnedTask:
     data, serial = found.data, state.n_learned
     batches = Shuffled(data, state.settings.seed, "batches", serial)
 

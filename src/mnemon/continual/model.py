@@ -13,12 +13,12 @@ from torch import nn
 from mnemon import interrupts
 from mnemon.continual import learning
 from mnemon.continual.adapters import LoRA, without_adapters
-from mnemon.continual.answering import Prediction, evaluated, inferred, told
 from mnemon.continual.data import collect_inputs
-from mnemon.continual.kinds import Loss
+from mnemon.continual.learned_task import LearnedTask
 from mnemon.continual.lock import alone
 from mnemon.continual.modules import copied, said
-from mnemon.continual.remembered import Remembered
+from mnemon.continual.objective import Loss
+from mnemon.continual.prediction import Prediction, evaluated, inferred, told
 from mnemon.continual.state import Settings, State
 from mnemon.errors import UsageError
 from mnemon.hypernet import HypernetConfig
@@ -83,7 +83,7 @@ class ContinualModel:
         batch_size: int = 64,
         loss: str | Loss = "auto",
         quiet: bool = False,
-    ) -> Remembered:
+    ) -> LearnedTask:
         """Learn a new task from its data; earlier tasks stay as they are.
 
         data: a pair (inputs, targets) of tensors or arrays, a Dataset, a DataLoader, an Avalanche experience or a
@@ -96,7 +96,7 @@ class ContinualModel:
 
         If it fails or is stopped, the model is as it was before.
         """
-        options = learning.Options(validation, epochs, steps, batch_size, loss, quiet)
+        options = learning.LearnOptions(validation, epochs, steps, batch_size, loss, quiet)
         return learning.learn(self.state, data, task, options)
 
     @alone
@@ -111,12 +111,12 @@ class ContinualModel:
         batch_size: int = 64,
         loss: str | Loss = "auto",
         quiet: bool = False,
-    ) -> Remembered:
+    ) -> LearnedTask:
         """Go on with a task that was learned, from more data of it; all others stay as they are.
 
         It takes what `learn` takes, and 'auto' is what the task was learned with.
         """
-        options = learning.Options(validation, epochs, steps, batch_size, loss, quiet)
+        options = learning.LearnOptions(validation, epochs, steps, batch_size, loss, quiet)
         return learning.relearn(self.state, data, task, options)
 
     @alone
@@ -191,7 +191,7 @@ class ContinualModel:
         return self
 
     @alone
-    def about(self, task: str) -> Remembered:
+    def about(self, task: str) -> LearnedTask:
         """Return what is kept of a task."""
         return self.state.about(task)
 

@@ -13,13 +13,13 @@ from torch import nn
 
 from mnemon import interrupts
 from mnemon.continual.adapters import LoRA
+from mnemon.continual.auto_size import HELD_AT_ONCE, hypernet_for
 from mnemon.continual.data import Inputs
 from mnemon.continual.densities import check_inputs, densities_for
+from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.learner import ModuleLearner
 from mnemon.continual.lock import ModelLock
 from mnemon.continual.modules import float_type, form_of, prepared
-from mnemon.continual.remembered import UNKNOWN, Remembered
-from mnemon.continual.sizes import HELD_AT_ONCE, hypernet_for
 from mnemon.errors import UsageError, choose, listed, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.memory.config import MemoryConfig, NewEmbedding, Sample
@@ -82,7 +82,7 @@ class State:
     def __init__(self, module: nn.Module, settings: Settings):
         self.settings = settings
         self.lock = ModelLock()
-        self.tasks: list[Remembered] = []
+        self.tasks: list[LearnedTask] = []
         """In the order of their embeddings."""
         self.n_learned = 0
         """Tasks that were ever learned, forgotten ones too."""
@@ -112,7 +112,7 @@ class State:
             raise UsageError(f"Unknown task '{name}'.{hint} Choose one of: {listed(self.names)}.")
         return self.names.index(name)
 
-    def about(self, name: str) -> Remembered:
+    def about(self, name: str) -> LearnedTask:
         """Return what is kept of a task."""
         return self.tasks[self.index_of(name)]
 

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from mnemon import interrupts
 from mnemon.continual.data import Data, Inputs, collect
-from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
-from mnemon.continual.learning import Found, begin_again, check_count, check_fit, finish, tried
-from mnemon.continual.remembered import Signature, in_words, signature
+from mnemon.continual.learned_task import Signature, in_words, signature
+from mnemon.continual.learning import CheckedData, begin_again, check_count, check_fit, finish, tried
+from mnemon.continual.objective import IGNORED, Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.state import State, check_name
 from mnemon.errors import TrainingError, UsageError
 from mnemon.seeding import with_random_numbers
@@ -137,7 +137,7 @@ class StreamLearner:
                 f"{what} has {in_words(form)} for inputs and target of an example; those before it have "
                 f"{in_words(self.form)}."
             )
-        if self.goal.kind is Kind.CLASSES:
+        if self.goal.kind is ObjectiveKind.CLASSES:
             self._check_classes(data.targets, len(self.goal.classes), what)
         self.state.check_densities(data.batch(slice(None))[0])
         if len(data) < self.smallest:
@@ -154,11 +154,11 @@ class StreamLearner:
     def _goal(self, data: Data) -> Goal:
         """Return what is asked, from the first batch."""
         goal, task = goal_for(data.targets, self.loss), self._free_name()
-        if goal.kind is Kind.CLASSES:
+        if goal.kind is ObjectiveKind.CLASSES:
             # Classes are indices of outputs: which of them a task has is not known beforehand.
             outputs = tried(self.state, "batch 0", data)
-            goal = Goal(Kind.CLASSES, tuple(range(outputs.shape[-1] if isinstance(outputs, Tensor) else 0)))
-        check_fit(self.state, task, Found(data, goal), len(data))
+            goal = Goal(ObjectiveKind.CLASSES, tuple(range(outputs.shape[-1] if isinstance(outputs, Tensor) else 0)))
+        check_fit(self.state, task, CheckedData(data, goal), len(data))
         return goal
 
     def _know_again(self, data: Data, goal: Goal) -> None:
@@ -290,7 +290,7 @@ class StreamLearner:
         if self.present is None:
             return
         assert self.goal is not None
-        found = Found(_joined(self.recent), self.goal)
+        found = CheckedData(_joined(self.recent), self.goal)
         losses = self.levels[self.present].losses
         finish(self.state, self.present, found, self.n_steps, self._serial, self.n_examples, losses=losses)
         self.recent.clear()

@@ -21,7 +21,7 @@ from mnemon.results.naming import short_name
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """What is to be compared."""
 
     benchmark: str
@@ -37,7 +37,7 @@ def make_plan(
     benchmark: str | None = None,
     scenario: str | None = None,
     overrides: Sequence[str] = (),
-) -> Plan:
+) -> ComparisonPlan:
     """Find out what `METHOD` or `METHOD:name=value,name=value` words mean for the benchmark of a preset."""
     if not words:
         raise UsageError("Name the methods to compare, such as: mnemon compare hypernet finetuned-target joint")
@@ -46,10 +46,12 @@ def make_plan(
             raise UsageError(f"'{word}' is named twice; a variant is written METHOD:name=value.")
     finder = _Finder(benchmark or DEFAULT, choose("scenario", scenario or "cl1", _SCENARIOS))
     methods = {word: _config(word, finder, overrides) for word in words}
-    return Plan(finder.preset.name, finder.scenario, methods, tuple(overrides))
+    return ComparisonPlan(finder.preset.name, finder.scenario, methods, tuple(overrides))
 
 
-def begin_runs(plan: Plan, seeds: Sequence[int], out: Path | None, compute: Compute) -> tuple[Path, list[Job]]:
+def begin_runs(
+    plan: ComparisonPlan, seeds: Sequence[int], out: Path | None, compute: Compute
+) -> tuple[Path, list[Job]]:
     """Make the folder of a comparison with one for each method and seed; return it and the jobs."""
     records = {}
     for label, config in plan.methods.items():

@@ -16,7 +16,8 @@ import torch
 
 from mnemon.benchmarks.task import TaskStream, hold_out, names
 from mnemon.errors import CheckpointError, UsageError, choose
-from mnemon.experiments import events, predicting, sampling
+from mnemon.experiments.artifacts import event_files, predictions
+from mnemon.experiments.artifacts import samples as replay_samples
 from mnemon.experiments.made_with import made_with
 from mnemon.experiments.run_config import RunConfig, from_record
 from mnemon.learners import LEARNERS
@@ -87,12 +88,12 @@ class _Recorder(Watcher):
         if self.folder is None:
             return
         if progress.task_id:
-            sampling.keep_right_after(self.learner, self.folder, progress.task_id - 1)
+            replay_samples.keep_right_after(self.learner, self.folder, progress.task_id - 1)
         if progress.task_id and not progress.step:
-            predicting.keep(self.learner, self.stream, self.folder, progress.task_id - 1)
+            predictions.keep(self.learner, self.stream, self.folder, progress.task_id - 1)
         if r.finished:
             r.alarms = [*idle_mechanisms(self.learner, progress), *task_alarms(self.stream, progress)]
-            r.drift = sampling.keep_at_the_end(self.learner, self.folder)
+            r.drift = replay_samples.keep_at_the_end(self.learner, self.folder)
         r.write(self.folder)
 
 
@@ -160,7 +161,7 @@ def execute(
         # All have read the folder; only now the first one writes to it.
         recorder.keep(trainer.progress)
         with (
-            events.written(folder, record, trainer.progress, given)
+            event_files.written(folder, record, trainer.progress, given)
             if compute.tensorboard and crew.leads
             else nullcontext(given) as also
         ):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mnemon.errors import TrainingError, UsageError
-from mnemon.experiments.engines import Engine, Lost, open_engine
+from mnemon.experiments.engines import Engine, WorkerLost, open_engine
 from mnemon.experiments.engines.job import Event, Job, Reporter
 from mnemon.experiments.preset import Preset
 from mnemon.experiments.run import Compute, begin, execute, new_folder, resuming
@@ -17,7 +17,7 @@ from mnemon.experiments.run_config import RunConfig, resume_config
 from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.sweep import is_sweep
-from mnemon.results.tables import check_same_experiment
+from mnemon.results.terminal.tables import check_same_experiment
 from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Stopped
 from mnemon.whole_files import is_there, remove_leftovers
@@ -167,11 +167,11 @@ def _run_in(
 def _raise_first(errors: list[BaseException], asked_to_stop: bool, go_on: str) -> None:
     """Raise what ended the workers: a bug of ours, a lost process, or a wish to stop."""
     for error in errors:
-        if not isinstance(error, Stopped | Lost):
+        if not isinstance(error, Stopped | WorkerLost):
             raise error
     if not errors:
         return
-    if asked_to_stop or not any(isinstance(error, Lost) for error in errors):
+    if asked_to_stop or not any(isinstance(error, WorkerLost) for error in errors):
         raise Stopped
     raise TrainingError(
         "A worker process was ended from outside, perhaps for lack of memory. Go on from the last checkpoints, "

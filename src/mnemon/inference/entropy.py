@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mnemon.benchmarks.task import Kind
+from mnemon.benchmarks.task import TaskKind
 from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference, Ask
 from mnemon.problem import Problem
@@ -44,7 +44,7 @@ class EntropyInference(AbstractInference):
 
     def __init__(self, problem: Problem):
         super().__init__()
-        if problem.kind is Kind.CLASSIFICATION and problem.outputs_per_task < 2:
+        if problem.kind is TaskKind.CLASSIFICATION and problem.outputs_per_task < 2:
             raise UsageError(ONE_CLASS)
 
     def scores(self, inputs: Tensor, ask: Ask) -> Tensor:

@@ -27,9 +27,9 @@ TOLERANCE = 1e-5
 EXAMPLES = 3
 """Inputs on which a file is checked, together and one by one; torch.export takes a number of 1 for a constant."""
 
-Answer = Callable[..., Tensor]
+AnswerFunction = Callable[..., Tensor]
 Writer = Callable[[nn.Module, Inputs, Path], None]
-Reader = Callable[[Path, nn.Module], Answer]
+Reader = Callable[[Path, nn.Module], AnswerFunction]
 
 
 def export(model: ContinualModel, task: str, path: str | Path, example: Any = None) -> Path:
@@ -76,7 +76,7 @@ def _write_state(network: nn.Module, inputs: Inputs, path: Path) -> None:
     save_file({name: tensor.contiguous().clone() for name, tensor in network.state_dict().items()}, path)
 
 
-def _read_state(path: Path, module: nn.Module) -> Answer:
+def _read_state(path: Path, module: nn.Module) -> AnswerFunction:
     module.load_state_dict(load_file(path))
     return module
 
@@ -94,7 +94,7 @@ def _write_program(network: nn.Module, inputs: Inputs, path: Path) -> None:
     torch.export.save(_program(network, inputs)[0], path)
 
 
-def _read_program(path: Path, module: nn.Module) -> Answer:
+def _read_program(path: Path, module: nn.Module) -> AnswerFunction:
     return torch.export.load(path).module()
 
 
@@ -106,7 +106,7 @@ def _write_onnx(network: nn.Module, inputs: Inputs, path: Path) -> None:
     onnx.save(path, external_data=False)
 
 
-def _read_onnx(path: Path, module: nn.Module) -> Answer:
+def _read_onnx(path: Path, module: nn.Module) -> AnswerFunction:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

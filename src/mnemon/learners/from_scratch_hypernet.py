@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from mnemon.benchmarks.scenario import Range, Scenario
+from mnemon.benchmarks.scenario import OutputRange, Scenario
 from mnemon.hypernet import HypernetConfig, build_hypernet
 from mnemon.hypernet.init import new_embedding
 from mnemon.hypernet.target import Target
@@ -23,7 +23,7 @@ class GeneratedNetwork(nn.Module):
     Of its outputs it gives those of a head, if one is named. The parameters of the network itself are only a form.
     """
 
-    def __init__(self, network: nn.Module, config: HypernetConfig, head: Range | None):
+    def __init__(self, network: nn.Module, config: HypernetConfig, head: OutputRange | None):
         super().__init__()
         self.target, self.head = Target(network), head
         self.hypernet = build_hypernet(config, self.target)

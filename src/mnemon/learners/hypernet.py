@@ -20,7 +20,7 @@ from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
 from mnemon.memory.config import MemoryConfig, PenaltyForm
 from mnemon.memory.fisher import diagonal_fisher
 from mnemon.memory.networks import NetworkMemory
-from mnemon.memory.penalty import Range
+from mnemon.memory.penalty import WeightRange
 from mnemon.problem import Batch, Problem, Terms
 
 
@@ -124,7 +124,7 @@ class HypernetLearner(AbstractLearner):
             return self.memory.run(task_id, inputs, training=training, outputs=own, weights=weights)
         return self.memory.run(task_id, inputs, training=training, weights=weights)[:, slice(*own)]
 
-    def _kept_ranges(self, task_id: int) -> list[Range]:
+    def _kept_ranges(self, task_id: int) -> list[WeightRange]:
         """Return the ranges of flat weights that the penalty holds in place for a task."""
         target = self.memory.target
         if self.config.penalized_heads is Heads.ALL or not self._has_all_heads:

@@ -15,7 +15,7 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from mnemon.benchmarks.task import Examples, Kind
+from mnemon.benchmarks.task import Examples, TaskKind
 from mnemon.errors import TrainingError, UsageError, check_not_negative
 from mnemon.learners.consolidation import AbstractConsolidation
 from mnemon.learners.one_network import OneNetworkConfig
@@ -63,7 +63,7 @@ class OnlineEWC(AbstractConsolidation):
     config: Config
 
     def __init__(self, config: Config, problem: Problem):
-        if problem.kind is Kind.REGRESSION and config.labels is Labels.PREDICTED:
+        if problem.kind is TaskKind.REGRESSION and config.labels is Labels.PREDICTED:
             raise UsageError(
                 "For regression the likeliest answer has no gradient: set method.labels to true or sampled."
             )
@@ -96,7 +96,7 @@ class OnlineEWC(AbstractConsolidation):
             raise TrainingError(
                 "The network's answers are not finite any more: try a smaller optimizer.lr or strength."
             )
-        if self.problem.kind is Kind.REGRESSION:
+        if self.problem.kind is TaskKind.REGRESSION:
             return outputs + torch.randn_like(outputs)
         if self.config.labels is Labels.PREDICTED:
             return outputs.argmax(1)

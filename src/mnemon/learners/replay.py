@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemon.benchmarks.scenario import Range, Scenario
-from mnemon.benchmarks.task import Examples, Kind
+from mnemon.benchmarks.scenario import OutputRange, Scenario
+from mnemon.benchmarks.task import Examples, TaskKind
 from mnemon.errors import UsageError
 from mnemon.learners.base import Counts, spared
 from mnemon.learners.one_network import AbstractOneNetworkLearner, OneNetworkConfig
@@ -67,7 +67,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
     config: Config
 
     def __init__(self, config: Config, problem: Problem):
-        if problem.kind is not Kind.CLASSIFICATION:
+        if problem.kind is not TaskKind.CLASSIFICATION:
             raise UsageError(
                 "Replay with soft targets is for classification: take method.name=hypernet for regression."
             )
@@ -120,7 +120,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
         own, whole = heads.columns(tasks), (0, heads.per_task)
         return self._distill(outputs.gather(1, own), wanted.gather(1, own), whole, whole)
 
-    def _distill(self, outputs: Tensor, wanted: Tensor, among: Range, known: Range) -> Tensor:
+    def _distill(self, outputs: Tensor, wanted: Tensor, among: OutputRange, known: OutputRange) -> Tensor:
         """Return the cross entropy to the old answers among the known outputs; see `NewOutputs` for the others."""
         t = self.config.temperature
         log_p = (outputs[:, slice(*among)] / t).log_softmax(1)

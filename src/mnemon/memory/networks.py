@@ -25,7 +25,7 @@ from mnemon.lifecycle import TaskModule
 from mnemon.memory.cache import WeightCache
 from mnemon.memory.config import MemoryConfig, NewEmbedding, OldEmbeddings, PenaltyForm, Sample
 from mnemon.memory.lookahead import LOOKAHEADS, AbstractLookahead, Gradients, by_autograd
-from mnemon.memory.penalty import Anchors, Draw, Range, exact_penalty, plain_penalty
+from mnemon.memory.penalty import Anchors, Draw, WeightRange, exact_penalty, plain_penalty
 from mnemon.optimizer import OptimizerConfig, forget_gradients
 from mnemon.problem import Terms
 
@@ -52,7 +52,7 @@ class NetworkMemory(TaskModule):
         config: MemoryConfig,
         optimizer: OptimizerConfig,
         generate: Sequence[str] = ("*",),
-        kept: Callable[[int], list[Range]] | None = None,
+        kept: Callable[[int], list[WeightRange]] | None = None,
         capacity: int | None = None,
         keeps_snapshot: bool = False,
         from_own: bool = False,
@@ -95,7 +95,7 @@ class NetworkMemory(TaskModule):
         self._anchors: Anchors | None = None
         self._lookahead: AbstractLookahead | None = None
         self._cache, self._before, self._own_rows = WeightCache(), WeightCache(), WeightCache()
-        self._excerpts: dict[tuple[Range, torch.device], Excerpt | None] = {}
+        self._excerpts: dict[tuple[WeightRange, torch.device], Excerpt | None] = {}
         """Only the last one that was asked for."""
 
     @property
@@ -132,7 +132,7 @@ class NetworkMemory(TaskModule):
         task_id: int,
         *inputs: Tensor,
         training: bool,
-        outputs: Range | None = None,
+        outputs: WeightRange | None = None,
         weights: Tensor | None = None,
     ) -> Tensor:
         """Run a task's network, on weights that are generated now unless they are given."""
@@ -156,7 +156,7 @@ class NetworkMemory(TaskModule):
         self._distance = statistics.distance(statistics.around(self.first_statistics, deviations), measured)
         return answers
 
-    def _excerpt(self, outputs: Range) -> Excerpt | None:
+    def _excerpt(self, outputs: WeightRange) -> Excerpt | None:
         """Return the rows that a network with these outputs needs, where that is worth it."""
         if self.own is not None or self.first_statistics is not None:
             return None

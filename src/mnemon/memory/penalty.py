@@ -37,20 +37,20 @@ from torch import Tensor, nn
 from mnemon.hypernet.base import AbstractHypernet, with_one
 from mnemon.memory.lookahead import Gradients
 
-Range = tuple[int, int]
+WeightRange = tuple[int, int]
 
 AT_ONCE = 4096
 """Rows of earlier tasks that are held at a time: few enough for the cache, enough for full speed."""
 
 
 class Block(NamedTuple):
-    """Rows of a part of which the same columns count."""
+    """Rows of a group of which the same columns count."""
 
     rows: slice | Tensor
-    columns: Range
+    columns: WeightRange
 
 
-class TaskModule(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows whose drifts are summed at a time: all rows of some tasks, or single rows."""
 
     tasks: Tensor
@@ -84,7 +84,7 @@ class Anchors:
         self,
         frozen: AbstractHypernet,
         embeddings: Tensor,
-        kept: Sequence[Sequence[Range]] | None = None,
+        kept: Sequence[Sequence[WeightRange]] | None = None,
         importance: Tensor | None = None,
     ):
         self.frozen, self.embeddings, self.importance = frozen, embeddings.detach(), importance
@@ -97,9 +97,9 @@ class Anchors:
         self._kind = [kinds.index(of_task) for of_task in ranges]
         self._columns = [_columns_by_row(of_kind, frozen.edges) for of_kind in kinds]
         """For each kind of task, for each of its rows: the ranges of columns that count."""
-        self._ww: dict[Range, Tensor] = {}
-        self._fixed_sums: dict[Range, Tensor] = {}
-        self._all: list[TaskModule] | None = None
+        self._ww: dict[WeightRange, Tensor] = {}
+        self._fixed_sums: dict[WeightRange, Tensor] = {}
+        self._all: list[RowGroup] | None = None
 
     @property
     def moved_by(self) -> Tensor:
@@ -132,34 +132,34 @@ class Anchors:
             return self.everything()
         return Draw(torch.randperm(total)[:count].sort().values, total / count / self.n_tasks)
 
-    # The drawn rows, in parts
+    # The drawn rows, in groups
 
-    def parts(self, draw: Draw) -> list[TaskModule]:
+    def groups(self, draw: Draw) -> list[RowGroup]:
         """Return the drawn rows; where all are drawn, with their features, which are kept for the next step."""
         if draw.rows is None:
             if self._all is None:
-                self._all = [self._with_fixed(part) for part in self._of_tasks(range(self.n_tasks))]
+                self._all = [self._with_fixed(group) for group in self._of_tasks(range(self.n_tasks))]
             return self._all
         return self._of_tasks(draw.tasks) if draw.tasks is not None else [self._of_rows(draw.rows.tolist())]
 
-    def _of_tasks(self, tasks: Sequence[int]) -> list[TaskModule]:
+    def _of_tasks(self, tasks: Sequence[int]) -> list[RowGroup]:
         n_at_once = max(1, AT_ONCE // self.n_rows)
-        groups = (tasks[i : i + n_at_once] for i in range(0, len(tasks), n_at_once))
-        return [TaskModule(self._index(group), None, self._blocks_of_tasks(group)) for group in groups]
+        some = (tasks[i : i + n_at_once] for i in range(0, len(tasks), n_at_once))
+        return [RowGroup(self._index(these), None, self._blocks_of_tasks(these)) for these in some]
 
-    def _of_rows(self, numbers: Sequence[int]) -> TaskModule:
+    def _of_rows(self, numbers: Sequence[int]) -> RowGroup:
         tasks, rows = [n // self.n_rows for n in numbers], [n % self.n_rows for n in numbers]
-        found: dict[Range, list[int]] = defaultdict(list)
+        found: dict[WeightRange, list[int]] = defaultdict(list)
         for i, (task, row) in enumerate(zip(tasks, rows, strict=True)):
             for columns in self._columns[self._kind[task]][row]:
                 found[columns].append(i)
         blocks = [Block(self._some(of_these, len(numbers)), columns) for columns, of_these in found.items()]
-        return TaskModule(self._index(tasks), self._index(rows), blocks)
+        return RowGroup(self._index(tasks), self._index(rows), blocks)
 
     def _blocks_of_tasks(self, tasks: Sequence[int]) -> list[Block]:
         """Return the blocks of all rows of some tasks, numbered row * tasks + task."""
         n, kinds = len(tasks), sorted({self._kind[task] for task in tasks})
-        found: dict[Range, list[int]] = defaultdict(list)
+        found: dict[WeightRange, list[int]] = defaultdict(list)
         for kind in kinds:
             of_kind = [i for i, task in enumerate(tasks) if self._kind[task] == kind]
             for row, ranges in enumerate(self._columns[kind]):
@@ -176,25 +176,25 @@ class Anchors:
     def _index(self, numbers: Sequence[int]) -> Tensor:
         return torch.tensor(numbers, device=self.embeddings.device)
 
-    def count(self, part: TaskModule) -> int:
-        """Return the number of rows of a part."""
-        return len(part.tasks) * (self.n_rows if part.row is None else 1)
+    def count(self, group: RowGroup) -> int:
+        """Return the number of rows of a group."""
+        return len(group.tasks) * (self.n_rows if group.row is None else 1)
 
     # What is constant within a task
 
     @torch.no_grad()
-    def fixed(self, part: TaskModule) -> Tensor:
-        """Return h~* of a part."""
-        if part.fixed is not None:
-            return part.fixed
-        h = _features(self.frozen, self.embeddings, part)
+    def fixed(self, group: RowGroup) -> Tensor:
+        """Return h~* of a group."""
+        if group.fixed is not None:
+            return group.fixed
+        h = _features(self.frozen, self.embeddings, group)
         if h.shape[1] == self.width:
             return with_one(h)
         h[:, self.width] = 1  # rows with room for the 1
         return h
 
-    def _with_fixed(self, part: TaskModule) -> TaskModule:
-        return part._replace(fixed=self.fixed(part))
+    def _with_fixed(self, group: RowGroup) -> RowGroup:
+        return group._replace(fixed=self.fixed(group))
 
     def ww(self, start: int, stop: int) -> Tensor:
         """Return W* W*^T over some columns; kept."""
@@ -203,14 +203,14 @@ class Anchors:
             self._ww[start, stop] = w @ w.T
         return self._ww[start, stop]
 
-    def fixed_sums(self, draw: Draw, parts: Sequence[TaskModule]) -> dict[Range, Tensor]:
+    def fixed_sums(self, draw: Draw, groups: Sequence[RowGroup]) -> dict[WeightRange, Tensor]:
         """Return the sums of h~* h~*^T over the rows of each range of columns; of all rows they are kept."""
         if draw.rows is None and self._fixed_sums:
             return self._fixed_sums
-        sums: dict[Range, Tensor] = {}
-        for part in parts:
-            h = self.fixed(part)[:, : self.width + 1]
-            for block in part.blocks:
+        sums: dict[WeightRange, Tensor] = {}
+        for group in groups:
+            h = self.fixed(group)[:, : self.width + 1]
+            for block in group.blocks:
                 product = h[block.rows].T @ h[block.rows]
                 sums[block.columns] = product + sums[block.columns] if block.columns in sums else product
         if draw.rows is None:
@@ -232,9 +232,9 @@ class Anchors:
         return rows.index_copy_(1, places, self.importance).view(-1, self.chunk)
 
 
-def _columns_by_row(kept: Sequence[Range], edges: Sequence[int]) -> list[list[Range]]:
+def _columns_by_row(kept: Sequence[WeightRange], edges: Sequence[int]) -> list[list[WeightRange]]:
     """Return for each row of a task the ranges of its columns that count."""
-    found: list[list[Range]] = [[] for _ in edges[1:]]
+    found: list[list[WeightRange]] = [[] for _ in edges[1:]]
     for start, stop in kept:
         for row in range(bisect_right(edges, start) - 1, bisect_left(edges, stop)):
             columns = (max(start, edges[row]) - edges[row], min(stop, edges[row + 1]) - edges[row])
@@ -242,26 +242,26 @@ def _columns_by_row(kept: Sequence[Range], edges: Sequence[int]) -> list[list[Ra
     return found
 
 
-def _features(hypernet: AbstractHypernet, embeddings: Tensor, part: TaskModule) -> Tensor:
-    """Return the features of a part; of many rows with widths that suit the processor (see `grid_features`)."""
-    if part.row is not None:
-        return hypernet.features(embeddings[part.tasks], part.row)
-    return hypernet.grid_features(embeddings[part.tasks])
+def _features(hypernet: AbstractHypernet, embeddings: Tensor, group: RowGroup) -> Tensor:
+    """Return the features of a group; of many rows with widths that suit the processor (see `grid_features`)."""
+    if group.row is not None:
+        return hypernet.features(embeddings[group.tasks], group.row)
+    return hypernet.grid_features(embeddings[group.tasks])
 
 
 def plain_penalty(moved: AbstractHypernet, anchors: Anchors, draw: Draw, old: Sequence[Tensor] = ()) -> Tensor:
     """Sum the squared drifts weight by weight: the slow twin of `exact_penalty`, and the weighted penalty."""
     embeddings = torch.stack(list(old)) if old else anchors.embeddings
     numbers = anchors.numbers(draw)
-    part = anchors._of_rows(numbers.tolist())
-    h = _features(moved, embeddings, part)
+    group = anchors._of_rows(numbers.tolist())
+    h = _features(moved, embeddings, group)
     with torch.no_grad():
-        before = anchors.fixed(part) @ anchors.readout
+        before = anchors.fixed(group) @ anchors.readout
     squares = (moved.read(h) - before).square()
     if anchors.importance is not None:
         squares = squares * anchors.weights()[numbers]
-    parts = (squares[b.rows, slice(*b.columns)].sum() for b in part.blocks)
-    return sum(parts, squares[:0].sum()) * draw.factor  # with a graph, even if no block was drawn
+    sums = (squares[b.rows, slice(*b.columns)].sum() for b in group.blocks)
+    return sum(sums, squares[:0].sum()) * draw.factor  # with a graph, even if no block was drawn
 
 
 def exact_penalty(
@@ -280,18 +280,18 @@ def exact_penalty(
     tensor of the readout's size in every step.
     """
     torch.sub(moved.readout.detach(), anchors.readout, out=anchors.moved_by)
-    parts, factor = anchors.parts(draw), 2 * scale * draw.factor
+    groups, factor = anchors.groups(draw), 2 * scale * draw.factor
     readout = torch.zeros_like(anchors.readout) if add_to is None else add_to
-    n_rows = sum(map(anchors.count, parts))
+    n_rows = sum(map(anchors.count, groups))
     way = _ByGram if gram_is_cheaper(n_rows, anchors.width) else _Directly
-    sums = way(moved.readout.detach(), anchors, draw, parts, readout, factor)
+    sums = way(moved.readout.detach(), anchors, draw, groups, readout, factor)
     parameters: list[Tensor] = list(moved.parameters())
     variables = [*(p for p in parameters if p is not moved.readout), *old]
     found: list[Tensor | None] = [None] * len(variables)
-    for part in parts:
+    for group in groups:
         with torch.enable_grad():
-            h = _features(moved, torch.stack(list(old)) if old else anchors.embeddings, part)
-            known = _Known.apply(h, sums.add(part, h.detach()))
+            h = _features(moved, torch.stack(list(old)) if old else anchors.embeddings, group)
+            known = _Known.apply(h, sums.add(group, h.detach()))
         if known.requires_grad:
             more = torch.autograd.grad(known, variables, allow_unused=True)
             found = [a if b is None else b if a is None else a.add_(b) for a, b in zip(found, more, strict=True)]
@@ -334,10 +334,10 @@ class _ByGram:
     """
 
     def __init__(
-        self, moved: Tensor, anchors: Anchors, draw: Draw, parts: Sequence[TaskModule], readout: Tensor, factor: float
+        self, moved: Tensor, anchors: Anchors, draw: Draw, groups: Sequence[RowGroup], readout: Tensor, factor: float
     ):
         self.anchors, self.readout, self.factor = anchors, readout, factor
-        self.fixed_sums = anchors.fixed_sums(draw, parts)
+        self.fixed_sums = anchors.fixed_sums(draw, groups)
         borders = sorted({border for columns in self.fixed_sums for border in columns})
         self.segments = [
             (start, stop, inside)
@@ -351,14 +351,14 @@ class _ByGram:
         self.ww = {c: anchors.ww(*c) + grams[c][:-1, width + 1 :].T + dw[:-1] for c, dw in self.dw.items()}
         """W W^T over each."""
         self.dd = {c: gram[:, : width + 1] for c, gram in grams.items()}
-        self.moments: dict[Range, tuple[Tensor, Tensor]] = {}
+        self.moments: dict[WeightRange, tuple[Tensor, Tensor]] = {}
         """Sums of h~* delta^T and of delta delta^T over the rows of each range."""
-        self._padded: dict[tuple[Range, int], tuple[Tensor, Tensor]] = {}
+        self._padded: dict[tuple[WeightRange, int], tuple[Tensor, Tensor]] = {}
         self.value = readout.new_zeros(())
 
-    def _grams(self) -> dict[Range, Tensor]:
+    def _grams(self) -> dict[WeightRange, Tensor]:
         """Return [D D^T, D W*^T] over each range of columns."""
-        grams: dict[Range, Tensor] = {}
+        grams: dict[WeightRange, Tensor] = {}
         n = len(self.anchors.readout)
         for start, stop, inside in self.segments:
             columns = self.anchors.stacked[:, start:stop]
@@ -367,11 +367,11 @@ class _ByGram:
                 grams[c] = gram if c not in grams else grams[c] + gram
         return grams
 
-    def add(self, part: TaskModule, h: Tensor) -> Tensor:
-        """Add the rows of a part with these features; return their gradient."""
-        fixed = self.anchors.fixed(part)
+    def add(self, group: RowGroup, h: Tensor) -> Tensor:
+        """Add the rows of a group with these features; return their gradient."""
+        fixed = self.anchors.fixed(group)
         delta, gradient = h - fixed[:, : h.shape[1]], torch.zeros_like(h)
-        for rows, c in part.blocks:
+        for rows, c in group.blocks:
             f, d = fixed[rows], delta[rows]
             self._add_moments(c, f.T @ d, d.T @ d)
             dw, ww = self._for_widths(c, f.shape[1], d.shape[1])
@@ -381,12 +381,12 @@ class _ByGram:
                 gradient.index_add_(0, rows, torch.addmm(f @ dw, d, ww))
         return gradient
 
-    def _add_moments(self, c: Range, fd: Tensor, dd: Tensor) -> None:
+    def _add_moments(self, c: WeightRange, fd: Tensor, dd: Tensor) -> None:
         n = self.anchors.width
         found, before = (fd[: n + 1, :n], dd[:n, :n]), self.moments.get(c)
         self.moments[c] = found if before is None else (before[0] + found[0], before[1] + found[1])
 
-    def _for_widths(self, c: Range, fixed: int, width: int) -> tuple[Tensor, Tensor]:
+    def _for_widths(self, c: WeightRange, fixed: int, width: int) -> tuple[Tensor, Tensor]:
         """Return D W^T and W W^T for features of these widths (see `grid_features`), times the factor."""
         if (c, width) not in self._padded:
             n, pad = self.anchors.width, nn.functional.pad
@@ -403,7 +403,7 @@ class _ByGram:
         # Where the readout moved far, but not along the old features, rounding can leave a little less than 0.
         self.value = self.value.clamp(min=0)
 
-    def _factors(self, c: Range, x: Tensor, y: Tensor) -> Tensor:
+    def _factors(self, c: WeightRange, x: Tensor, y: Tensor) -> Tensor:
         """Add the value of a range; return what [D; W*] is multiplied by in half of the readout's gradient."""
         fixed = self.fixed_sums[c]
         self.value = self.value + (self.dd[c] * fixed).sum() + 2 * (self.dw[c] * x).sum() + (self.ww[c] * y).sum()
@@ -419,17 +419,17 @@ class _Directly:
     """The sum over the drifts themselves, block by block: cheaper for few rows."""
 
     def __init__(
-        self, moved: Tensor, anchors: Anchors, draw: Draw, parts: Sequence[TaskModule], readout: Tensor, factor: float
+        self, moved: Tensor, anchors: Anchors, draw: Draw, groups: Sequence[RowGroup], readout: Tensor, factor: float
     ):
         self.moved, self.anchors, self.readout, self.factor = moved, anchors, readout, factor
         self.value = readout.new_zeros(())
 
-    def add(self, part: TaskModule, h: Tensor) -> Tensor:
-        """Add the rows of a part with these features; return their gradient."""
+    def add(self, group: RowGroup, h: Tensor) -> Tensor:
+        """Add the rows of a group with these features; return their gradient."""
         n = self.anchors.width
         gradient, h = torch.zeros_like(h), h[:, :n]
-        both = torch.cat([with_one(h), h - self.anchors.fixed(part)[:, :n]], dim=1)
-        for rows, (start, stop) in part.blocks:
+        both = torch.cat([with_one(h), h - self.anchors.fixed(group)[:, :n]], dim=1)
+        for rows, (start, stop) in group.blocks:
             drift = both[rows] @ self.anchors.stacked[:, start:stop]
             self.value = self.value + drift.square().sum()
             self.readout[:, start:stop].addmm_(both[rows, : n + 1].T, drift, alpha=self.factor)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from mnemon.problem import Problem
 from mnemon.replay.config import ReplayConfig, ReplayModel
+from mnemon.replay.current_inputs import PresentData
 from mnemon.replay.gan import GAN
-from mnemon.replay.present import PresentData
 from mnemon.replay.real import RealData
 from mnemon.replay.source import AbstractReplay
 from mnemon.replay.vae import VAE, PlainVAE

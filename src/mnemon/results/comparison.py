@@ -26,7 +26,7 @@ from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, read_runs
 from mnemon.results.summary_file import read_summary
-from mnemon.results.tables import check_same_experiment, fits, in_form, spread, tested_on, unit
+from mnemon.results.terminal.tables import check_same_experiment, fits, in_form, spread, tested_on, unit
 from mnemon.whole_files import is_there, write_text
 
 FORMAT = 1

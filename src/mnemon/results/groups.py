@@ -12,7 +12,7 @@ from mnemon.config import flat
 from mnemon.results.comparison import FILE, Comparison, read_entries
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, read_runs
-from mnemon.results.tables import draws_tasks, subject, tasks_of, voted
+from mnemon.results.terminal.tables import draws_tasks, subject, tasks_of, voted
 
 MOST_NAMED = 3
 """Settings that a label names."""

@@ -29,7 +29,7 @@ from mnemon.errors import UsageError
 from mnemon.notation import read_json, write_toml
 from mnemon.results.facts import METRICS, check_at_least, check_choice, check_numbers
 from mnemon.results.summary_file import read_summary
-from mnemon.results.tables import fits
+from mnemon.results.terminal.tables import fits
 from mnemon.whole_files import is_there, read_text, write_text
 
 FORMAT = 1

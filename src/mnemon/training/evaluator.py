@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Kind, Task, TaskStream
+from mnemon.benchmarks.task import Task, TaskKind, TaskStream
 from mnemon.inference.answer import at_once
 from mnemon.learners.base import AbstractLearner
 
@@ -41,7 +41,7 @@ def _told(learner: AbstractLearner, task: Task, task_id: int) -> float:
     for start in range(0, len(task.test), size):
         inputs, targets = task.test.batch(slice(start, start + size))
         outputs = predict(inputs)
-        if learner.problem.kind is Kind.CLASSIFICATION:
+        if learner.problem.kind is TaskKind.CLASSIFICATION:
             total += _percent(outputs.argmax(1) == targets)
         else:
             total += float((outputs - targets).square().mean(1).sum())

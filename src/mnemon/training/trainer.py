@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from mnemon.benchmarks.scenario import Scenario
-from mnemon.benchmarks.task import Kind, TaskStream
+from mnemon.benchmarks.task import TaskKind, TaskStream
 from mnemon.config import build, convert, differences
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners.base import AbstractLearner
@@ -341,7 +341,7 @@ def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
 
 def task_alarms(stream: TaskStream, progress: Progress) -> list[str]:
     """Say which tasks were lost at once: not learned, or learned and hardly ever recognised."""
-    if stream.kind is not Kind.CLASSIFICATION:
+    if stream.kind is not TaskKind.CLASSIFICATION:
         return []
     found = []
     for i, (task, row) in enumerate(zip(stream.tasks, progress.matrix, strict=False)):

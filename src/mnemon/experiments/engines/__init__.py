@@ -9,7 +9,7 @@ from mnemon.experiments.engines.job import Event, Job
 from mnemon.experiments.run import Compute
 
 
-class Lost(Exception):  # noqa: N818 (a fate, not a fault of the run)
+class WorkerLost(Exception):  # noqa: N818 (a fate, not a fault of the run)
     """What ran a job was ended from outside: killed, out of memory, a machine that is gone."""
 
 
@@ -18,7 +18,7 @@ class Ended(NamedTuple):
 
     job: Job
     error: BaseException | None
-    """None if it is finished; `Stopped` if it was asked to stop, `Lost`, a user's error, or a bug of ours."""
+    """None if it is finished; `Stopped` if it was asked to stop, `WorkerLost`, a user's error, or a bug of ours."""
 
 
 class Engine(Protocol):

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mnemon.allocator import processes_with_huge_pages
-from mnemon.experiments.engines import Ended, Lost
+from mnemon.experiments.engines import Ended, WorkerLost
 from mnemon.experiments.engines.job import Event, Job, do
 from mnemon.experiments.run import Compute
 from mnemon.training.trainer import Stopped
@@ -85,8 +85,8 @@ class Processes:
             job, slot = self._running.pop(future)
             self._free.append(slot)
             error = future.exception()
-            ended.append(Ended(job, Lost() if isinstance(error, BrokenProcessPool) else error))
-        if any(isinstance(one.error, Lost) for one in ended):
+            ended.append(Ended(job, WorkerLost() if isinstance(error, BrokenProcessPool) else error))
+        if any(isinstance(one.error, WorkerLost) for one in ended):
             self._leave_pool()
         return self._arrived(), ended
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.errors import UsageError
-from mnemon.experiments.engines import Ended, Lost
+from mnemon.experiments.engines import Ended, WorkerLost
 from mnemon.experiments.engines.job import Event, Job, do
 from mnemon.experiments.run import Compute
 from mnemon.training.trainer import Stopped
@@ -70,7 +70,7 @@ class RayTasks:
             self._leave()
             raise
         self._task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=RETRIES)(_work)
-        self._line = ray.remote(num_cpus=0, max_restarts=-1)(Line).remote()
+        self._line = ray.remote(num_cpus=0, max_restarts=-1)(EventRelay).remote()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -145,7 +145,7 @@ class RayTasks:
         except RayTaskError as failure:
             error = failure.cause or failure
         except RayError:
-            error = Lost()
+            error = WorkerLost()
         return Ended(job, error)
 
     def _arrived(self) -> list[Event]:
@@ -193,7 +193,7 @@ def _own_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class Line:
+class EventRelay:
     """An actor between the tasks and the one who waits for them."""
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class Line:
 # In a worker of the cluster
 
 
-class _Wire:
+class _EventSender:
     """What a task hears and says; it asks at most five times a second."""
 
     def __init__(self, line: Any, number: int):
@@ -251,7 +251,7 @@ def _work(
 ) -> tuple[Exception | None, dict[str, bytes]]:
     """Run a job; return why it did not come to its end, and the files of a scratch folder."""
     warnings.simplefilter("ignore")
-    wire = _Wire(line, job.number)
+    wire = _EventSender(line, job.number)
     with contextlib.ExitStack() as stack:
         folder = job.folder
         if not (shared := folder.exists()):

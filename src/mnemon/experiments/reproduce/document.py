@@ -9,54 +9,54 @@ from mnemon.errors import UsageError
 from mnemon.experiments.reproduce.grid import Grid, grids
 from mnemon.experiments.reproduce.plan import Wanted, folder_name, lines, wanted
 from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, Recipe
-from mnemon.experiments.reproduce.shelf import Shelf
+from mnemon.experiments.reproduce.run_index import RunIndex
 from mnemon.experiments.reproduce.tables import LEGEND, cells_of, count, notes, outcome_of, published_of
-from mnemon.experiments.reproduce.verdict import Line, claims
+from mnemon.experiments.reproduce.verdict import MeasuredCell, claims
 from mnemon.results.record import RunRecord
 from mnemon.results.verdict import MARGIN
 from mnemon.whole_files import write_text
 
-Claims = Mapping[tuple[str, str], Line]
+Claims = Mapping[tuple[str, str], MeasuredCell]
 """The line that speaks for each claim."""
 
 
 def write(
-    path: Path, recipes: Sequence[Recipe], shelf: Shelf, budget: str | None = None, keep: Path | None = None
+    path: Path, recipes: Sequence[Recipe], index: RunIndex, budget: str | None = None, keep: Path | None = None
 ) -> str:
     """Write the document, and the records of its runs to a folder; return how many claims have which verdict.
 
     A cell shows its runs at the paper's budget or, if there are none, at the short one, unless a budget is named.
     """
-    found = {recipe.name: _cells(recipe, shelf, budget) for recipe in recipes}
+    found = {recipe.name: _cells(recipe, index, budget) for recipe in recipes}
     used = {
-        one.key: folder_name(one.variant) for cells in found.values() for one in cells if one.key in shelf.finished
+        one.key: folder_name(one.variant) for cells in found.values() for one in cells if one.key in index.finished
     }
-    records = [record for key in sorted(used) for record in shelf.records(key)]
+    records = [record for key in sorted(used) for record in index.records(key)]
     if not records:
         raise UsageError(
             "There is no finished run of these recipes here: run them first, or name a folder by --also."
         )
-    all_lines = {name: [line for one in cells for line in lines(one, shelf)] for name, cells in found.items()}
+    all_lines = {name: [line for one in cells for line in lines(one, index)] for name, cells in found.items()}
     there = [line for found in all_lines.values() for line in found if line.values]
     spoken_for = claims(there)
     parts = [_opening(records, there)]
     parts += [_section(recipe, found[recipe.name], all_lines[recipe.name], spoken_for) for recipe in recipes]
     write_text(path, "\n".join(parts))
     if keep is not None:
-        shelf.keep(used, keep)
+        index.keep(used, keep)
     return count(there)
 
 
-def _cells(recipe: Recipe, shelf: Shelf, budget: str | None) -> list[Wanted]:
+def _cells(recipe: Recipe, index: RunIndex, budget: str | None) -> list[Wanted]:
     """Return every cell at the first budget at which it was run; what was not run, at the first that it has."""
     by_cell: dict[int, list[Wanted]] = {}
     for name in [budget] if budget else (PAPER, SHORT):
         for one in wanted([recipe], name):
             by_cell.setdefault(id(one.cell), []).append(one)
-    return [next((one for one in ones if one.key in shelf.finished), ones[0]) for ones in by_cell.values()]
+    return [next((one for one in ones if one.key in index.finished), ones[0]) for ones in by_cell.values()]
 
 
-def _opening(records: Sequence[RunRecord], everything: Sequence[Line]) -> str:
+def _opening(records: Sequence[RunRecord], everything: Sequence[MeasuredCell]) -> str:
     days = sorted(record.started[:10] for record in records)
     when = days[0] if days[0] == days[-1] else f"between {days[0]} and {days[-1]}"
     budgets = "; ".join(f"*{name}*: {about}" for name, about in BUDGETS.items())
@@ -92,7 +92,7 @@ def _made_with(records: Sequence[RunRecord]) -> str:
     return ", ".join(f"{name} {' and '.join(values)}" for name, values in found.items() if values)
 
 
-def _section(recipe: Recipe, cells: Sequence[Wanted], found: Sequence[Line], spoken_for: Claims) -> str:
+def _section(recipe: Recipe, cells: Sequence[Wanted], found: Sequence[MeasuredCell], spoken_for: Claims) -> str:
     parts = [f"## {recipe.name}", "", f"{recipe.about} {recipe.where}.", ""]
     there = [line for line in found if line.values]
     if there:
@@ -120,7 +120,7 @@ def _layout(grid: Grid) -> list[str]:
     return [*rows, "", f"In italics, what was published. {LEGEND}.", ""]
 
 
-def _details(there: Sequence[Line], spoken_for: Claims) -> list[str]:
+def _details(there: Sequence[MeasuredCell], spoken_for: Claims) -> list[str]:
     """Return a row for each claim that is spoken for here, and name the runs that stand in another table."""
     here = [line for line in there if spoken_for[line.claim] is line]
     rows = []
@@ -134,7 +134,7 @@ def _details(there: Sequence[Line], spoken_for: Claims) -> list[str]:
     return [*rows, f"In another table: {', '.join(elsewhere)}.", ""] if elsewhere else rows
 
 
-def _row(line: Line, names: Sequence[str]) -> str:
+def _row(line: MeasuredCell, names: Sequence[str]) -> str:
     _, published, measured, n, difference, verdict = cells_of(line)
     seeds = ", ".join(map(str, line.seeds))
     return _as_row([", ".join(names), published, measured, n, seeds, difference, line.budget, verdict])

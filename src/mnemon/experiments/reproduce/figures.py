@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.errors import UsageError
-from mnemon.experiments import embeddings
+from mnemon.experiments.artifacts import embedding_maps
 from mnemon.experiments.reproduce.plan import Wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SMOKE, Recipe
-from mnemon.experiments.reproduce.shelf import Shelf
-from mnemon.experiments.reproduce.verdict import Line
+from mnemon.experiments.reproduce.run_index import RunIndex
+from mnemon.experiments.reproduce.verdict import MeasuredCell
 from mnemon.experiments.run import Compute
 from mnemon.results import figures, samples
 from mnemon.results.comparison import as_csv
@@ -33,8 +33,8 @@ class Outcome:
 
     recipe: Recipe
     cells: Sequence[Wanted]
-    lines: Sequence[Line]
-    shelf: Shelf
+    lines: Sequence[MeasuredCell]
+    index: RunIndex
     out: Path
     """The folder of all recipes and runs."""
     compute: Compute
@@ -75,7 +75,7 @@ def _tasks(outcome: Outcome) -> dict[str, Chart]:
     groups: dict[str, list[RunRecord]] = {}
     published: dict[str, Published | None] = {}
     for one in outcome.cells:
-        label, records = one.cell.name, alike(outcome.shelf.records(one.key))
+        label, records = one.cell.name, alike(outcome.index.records(one.key))
         for record in records:
             values = record.accuracy.values
             rows += [
@@ -116,7 +116,7 @@ def _against(outcome: Outcome) -> dict[str, Chart]:
     ]
     columns = ("series", "row", "metric", "x", "mean", "sem", "n", "published", "published_sem")
     write_text(outcome.folder / "points.csv", as_csv(columns, rows))
-    groups: dict[tuple[str, str], dict[str, list[Line]]] = {}
+    groups: dict[tuple[str, str], dict[str, list[MeasuredCell]]] = {}
     for line in there:
         groups.setdefault((line.column, line.metric), {}).setdefault(line.row, []).append(line)
     if any(len(lines) > 1 for bins in groups.values() for lines in bins.values()):
@@ -129,7 +129,7 @@ def _against(outcome: Outcome) -> dict[str, Chart]:
     return {"against": lambda: figures.accuracy_against(series, against, log=True)} if series else {}
 
 
-def _point(lines: Sequence[Line]) -> figures.Point:
+def _point(lines: Sequence[MeasuredCell]) -> figures.Point:
     if len(lines) == 1:
         return figures.Point(lines[0].x or 0.0, lines[0].mean, lines[0].sem)
     return figures.Point(
@@ -137,13 +137,13 @@ def _point(lines: Sequence[Line]) -> figures.Point:
     )
 
 
-def _published(bins: Mapping[str, Sequence[Line]]) -> list[figures.Point]:
+def _published(bins: Mapping[str, Sequence[MeasuredCell]]) -> list[figures.Point]:
     return [
         figures.Point(line.x or 0.0, *line.published) for lines in bins.values() for line in lines if line.published
     ]
 
 
-def _write_bins(outcome: Outcome, groups: dict[tuple[str, str], dict[str, list[Line]]]) -> None:
+def _write_bins(outcome: Outcome, groups: dict[tuple[str, str], dict[str, list[MeasuredCell]]]) -> None:
     rows = []
     for (column, metric), bins in groups.items():
         for row, lines in bins.items():
@@ -158,14 +158,14 @@ def _embeddings(outcome: Outcome) -> dict[str, Chart]:
     """The map of the first seed's embedding space, kept in its run folder too."""
     charts: dict[str, Chart] = {}
     for one in outcome.cells:
-        found = outcome.shelf.first(one.key)
+        found = outcome.index.first(one.key)
         if found is None:
             continue
         own = outcome.out in found.folder.parents
         home = found.folder if own else outcome.folder  # others' runs are left as they are
         space = figures.EmbeddingMap.read(home)
         if space is None:
-            space = embeddings.map_of(found.folder, outcome.compute, SMOKE_SIDE if one.budget == SMOKE else SIDE)
+            space = embedding_maps.map_of(found.folder, outcome.compute, SMOKE_SIDE if one.budget == SMOKE else SIDE)
             space.write(home)
         _write_map(outcome.folder, space)
         for name in space.accuracy:
@@ -190,7 +190,7 @@ def _predictions(outcome: Outcome) -> dict[str, Chart]:
     rows: list[list[object]] = []
     found: dict[str, list[figures.Curve]] = {}
     for one in outcome.cells:
-        first, label = outcome.shelf.first(one.key), one.cell.column
+        first, label = outcome.index.first(one.key), one.cell.column
         for curve in figures.read_curves(first.folder) if first else []:
             found.setdefault(label, []).append(curve)
             points = zip(curve.x, curve.truth, curve.right_after, curve.at_the_end, strict=True)
@@ -204,7 +204,7 @@ def _samples(outcome: Outcome) -> dict[str, Chart]:
     """The sheets of samples that the runs drew, and how far each task's samples have drifted."""
     rows: list[list[object]] = []
     for one in outcome.cells:
-        first = outcome.shelf.first(one.key)
+        first = outcome.index.first(one.key)
         if first is None:
             continue
         record = first.record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mnemon.experiments.reproduce.verdict import Line
+from mnemon.experiments.reproduce.verdict import MeasuredCell
 
 FULL = 0.75
 """Share of the places that must be taken: below it, it is not the layout of a table."""
@@ -18,10 +18,10 @@ class Grid:
     metric: str
     rows: Sequence[str]
     columns: Sequence[str]
-    lines: Mapping[tuple[str, str], Line]
+    lines: Mapping[tuple[str, str], MeasuredCell]
 
 
-def grids(lines: Sequence[Line]) -> list[Grid]:
+def grids(lines: Sequence[MeasuredCell]) -> list[Grid]:
     """Return a grid for each metric of which what was published fills a table of several rows and columns."""
     found = []
     for metric in dict.fromkeys(line.metric for line in lines):

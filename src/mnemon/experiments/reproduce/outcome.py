@@ -12,7 +12,7 @@ from rich.text import Text
 from mnemon.experiments.reproduce import figures
 from mnemon.experiments.reproduce.plan import Wanted, lines
 from mnemon.experiments.reproduce.recipe import Recipe
-from mnemon.experiments.reproduce.shelf import Shelf
+from mnemon.experiments.reproduce.run_index import RunIndex
 from mnemon.experiments.reproduce.tables import count, csv_of, shown
 from mnemon.experiments.run import Compute
 from mnemon.results.record import make_folder
@@ -22,7 +22,7 @@ TABLE, NUMBERS = "table.txt", "cells.csv"
 
 
 def write(
-    recipes: Sequence[Recipe], cells: Sequence[Wanted], shelf: Shelf, out: Path, compute: Compute
+    recipes: Sequence[Recipe], cells: Sequence[Wanted], index: RunIndex, out: Path, compute: Compute
 ) -> tuple[RenderableType, list[str]]:
     """Write what each recipe came to; return the tables, and what else is to be said."""
     tables: list[RenderableType] = []
@@ -31,9 +31,9 @@ def write(
         own = [one for one in cells if one.recipe is recipe]
         if not own:
             continue
-        found = [line for one in own for line in lines(one, shelf)]
+        found = [line for one in own for line in lines(one, index)]
         everything += found
-        outcome = figures.Outcome(recipe, own, found, shelf, out, compute)
+        outcome = figures.Outcome(recipe, own, found, index, out, compute)
         make_folder(outcome.folder)
         write_text(outcome.folder / NUMBERS, csv_of(found))
         tables.append(shown(recipe, found))

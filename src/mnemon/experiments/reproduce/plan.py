@@ -11,8 +11,8 @@ from pathlib import Path
 from mnemon.config import differences
 from mnemon.errors import DataError, UsageError
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
-from mnemon.experiments.reproduce.shelf import Shelf, key_of, substance
-from mnemon.experiments.reproduce.verdict import Line
+from mnemon.experiments.reproduce.run_index import RunIndex, key_of, substance
+from mnemon.experiments.reproduce.verdict import MeasuredCell
 from mnemon.experiments.run import Compute, begin
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
 from mnemon.experiments.study import Job
@@ -55,7 +55,7 @@ def _config(variant: Variant) -> RunConfig | None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReproductionPlan:
     """The runs that some recipes need at a budget."""
 
     cells: list[Wanted]
@@ -69,27 +69,29 @@ class Plan:
     skipped: list[Wanted]
     """The cells with runs that cannot be made: their data are missing."""
 
-    def can_show(self, recipe: Recipe, shelf: Shelf) -> bool:
+    def can_show(self, recipe: Recipe, index: RunIndex) -> bool:
         """Tell whether there is anything to show of a recipe: not if all that it needs is skipped."""
         own = [one for one in self.cells if one.recipe is recipe and one.config is not None]
-        skipped = {one.key for one in self.skipped} - shelf.finished.keys()
+        skipped = {one.key for one in self.skipped} - index.finished.keys()
         return not own or any(one.key not in skipped for one in own)
 
 
-def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf, without: Collection[str] = ()) -> Plan:
+def make_plan(
+    cells: list[Wanted], seeds: int | None, out: Path, index: RunIndex, without: Collection[str] = ()
+) -> ReproductionPlan:
     """Find out what is left; what several recipes need is run once, all cells of a seed before the next seed.
 
     `without`: benchmarks whose data are missing.
     """
     needed = _needed(cells, seeds)
-    left = {(seed, key): one for (seed, key), one in needed.items() if seed not in shelf.finished.get(key, {})}
+    left = {(seed, key): one for (seed, key), one in needed.items() if seed not in index.finished.get(key, {})}
     skipped = {key for (_, key), one in left.items() if _benchmark(one) in without}
     jobs: list[Job] = []
     n_begun, seconds, taken = 0, 0.0, set[Path]()
     for (seed, key), one in left.items():
         if key in skipped:
             continue
-        begun = shelf.unfinished.get(key, {}).get(seed)
+        begun = index.unfinished.get(key, {}).get(seed)
         config, folder = (begun.config, begun.folder) if begun else _new_run(one, seed, out)
         if folder in taken:
             raise UsageError(f"Two different runs would both be kept in {folder}: name their settings alike.")
@@ -98,7 +100,7 @@ def make_plan(cells: list[Wanted], seeds: int | None, out: Path, shelf: Shelf, w
         seconds += one.variant.seconds
         jobs.append(Job(len(jobs), config, seed, folder, folder.parent.name))
     n_done = len(needed) - len(left)
-    return Plan(cells, jobs, n_done, n_begun, seconds, [one for one in cells if one.key in skipped])
+    return ReproductionPlan(cells, jobs, n_done, n_begun, seconds, [one for one in cells if one.key in skipped])
 
 
 def _needed(cells: list[Wanted], seeds: int | None) -> dict[tuple[int, str], Wanted]:
@@ -171,18 +173,18 @@ def make_folders(jobs: Sequence[Job]) -> None:
 # What came out
 
 
-def lines(one: Wanted, shelf: Shelf) -> list[Line]:
+def lines(one: Wanted, index: RunIndex) -> list[MeasuredCell]:
     """Return what is there of a cell, a line for each metric."""
-    records = shelf.records(one.key) if one.config else []
+    records = index.records(one.key) if one.config else []
     return [_line(one, metric, records) for metric in one.cell.metrics]
 
 
-def _line(one: Wanted, metric: str, records: list[RunRecord]) -> Line:
+def _line(one: Wanted, metric: str, records: list[RunRecord]) -> MeasuredCell:
     cell = one.cell
     found = [(record.seed, value) for record in records if not math.isnan(value := measured(record, metric))]
     numbers = tuple(one.recipe.numbers(cell, metric))
     obstacle, detail = _not_comparable(one) if numbers and found else ("", "")
-    return Line(
+    return MeasuredCell(
         one.recipe.name,
         cell.row,
         cell.column,

@@ -214,7 +214,7 @@ def _number_of(preset: str, settings: tuple[str, ...]) -> str:
 
 @functools.cache
 def _key(preset: str, settings: tuple[str, ...] = ()) -> str:
-    from mnemon.experiments.reproduce.shelf import key_of  # here: torch, which a list of recipes can do without
+    from mnemon.experiments.reproduce.run_index import key_of  # here: torch, which a list of recipes can do without
     from mnemon.experiments.run_config import resolve
 
     return key_of(resolve(presets()[preset], settings))

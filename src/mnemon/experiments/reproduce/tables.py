@@ -14,7 +14,7 @@ from rich.text import Text
 
 from mnemon.experiments.reproduce.grid import Grid, grids
 from mnemon.experiments.reproduce.recipe import PAPER, Recipe
-from mnemon.experiments.reproduce.verdict import NO_NUMBER, NOT_RUN, WAITING, Line, claims
+from mnemon.experiments.reproduce.verdict import NO_NUMBER, NOT_RUN, WAITING, MeasuredCell, claims
 from mnemon.results.comparison import as_csv
 from mnemon.results.published import Published
 from mnemon.results.verdict import MARGIN, Judgement, signed
@@ -30,7 +30,7 @@ LEGEND = (
 _KINDS = (*(judgement.value for judgement in Judgement), NO_NUMBER, NOT_RUN, WAITING)
 
 
-def shown(recipe: Recipe, lines: Sequence[Line]) -> RenderableType:
+def shown(recipe: Recipe, lines: Sequence[MeasuredCell]) -> RenderableType:
     """Show what came out of a recipe."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in COLUMNS:
@@ -46,7 +46,7 @@ def shown(recipe: Recipe, lines: Sequence[Line]) -> RenderableType:
     return Group(title, *layouts, table, *(Text(note, style="dim") for note in [*margin, *notes(lines)]))
 
 
-def _style(line: Line) -> str:
+def _style(line: MeasuredCell) -> str:
     if line.kind in (Judgement.WITHIN, Judgement.ABOVE, Judgement.BELOW):
         worse = Judgement.ABOVE if line.of_errors else Judgement.BELOW
         return "yellow" if line.kind == worse else "green"
@@ -77,31 +77,31 @@ def _as_table(grid: Grid) -> Table:
     return table
 
 
-def notes(lines: Sequence[Line]) -> list[str]:
+def notes(lines: Sequence[MeasuredCell]) -> list[str]:
     """Say in what other protocols differ from the paper's, each way once."""
     ways = list(dict.fromkeys(line.detail for line in lines if line.detail))
     more = [f"and {len(ways) - MOST_WAYS} more ways"] if len(ways) > MOST_WAYS else []
     return [f"other protocol, here and there: {way}" for way in ways[:MOST_WAYS]] + more
 
 
-def cells_of(line: Line, between: str = " / ") -> list[str]:
+def cells_of(line: MeasuredCell, between: str = " / ") -> list[str]:
     """Return a line as words; of several published numbers each has its difference and its verdict."""
     published = between.join(_spread(*number, line.digits) for number, _ in line.numbers)
     difference = between.join(signed(one.difference, line.digits) for one in line.comparisons)
     return [line.name, published, measured_of(line), str(len(line.values) or ""), difference, line.verdict]
 
 
-def measured_of(line: Line) -> str:
+def measured_of(line: MeasuredCell) -> str:
     """Return the measured mean with its standard error; nothing where nothing was run."""
     return _spread(line.mean, line.sem, line.digits) if line.values else ""
 
 
-def published_of(line: Line) -> str:
+def published_of(line: MeasuredCell) -> str:
     """Return the cell's own published number."""
     return _spread(*line.published, line.digits) if line.published else ""
 
 
-def outcome_of(line: Line) -> str:
+def outcome_of(line: MeasuredCell) -> str:
     """Return what was measured in a place of the paper's table, with a mark for the verdict."""
     if not line.values:
         return line.kind
@@ -115,7 +115,7 @@ def _spread(mean: float, sem: float, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if math.isnan(sem) else f" ± {sem:.{digits}f}")
 
 
-def count(lines: Iterable[Line]) -> str:
+def count(lines: Iterable[MeasuredCell]) -> str:
     """Say how many claims have which verdict; a run that stands in several places counts once."""
     found = list(claims(lines).values())
     kinds = Counter(line.kind for line in found)
@@ -133,12 +133,12 @@ _CSV = (
 )  # fmt: skip
 
 
-def csv_of(lines: Sequence[Line]) -> str:
+def csv_of(lines: Sequence[MeasuredCell]) -> str:
     """Return lines as CSV."""
     return as_csv(_CSV, (_csv_line(line) for line in lines))
 
 
-def _csv_line(line: Line) -> list[object]:
+def _csv_line(line: MeasuredCell) -> list[object]:
     published = line.published or Published(math.nan)
     difference = line.mean - published.mean
     return [

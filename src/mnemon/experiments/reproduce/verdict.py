@@ -14,7 +14,7 @@ NOT_RUN, NO_NUMBER, WAITING = "not run", "no number published", "waiting for a p
 
 
 @dataclass(frozen=True)
-class Line:
+class MeasuredCell:
     """A cell, one of its metrics, and what came out."""
 
     recipe: str
@@ -95,9 +95,9 @@ class Line:
         return self.key or self.name, self.metric
 
 
-def claims(lines: Iterable[Line]) -> dict[tuple[str, str], Line]:
+def claims(lines: Iterable[MeasuredCell]) -> dict[tuple[str, str], MeasuredCell]:
     """Return a line for each claim: the first that has a published number, or the first."""
-    found: dict[tuple[str, str], Line] = {}
+    found: dict[tuple[str, str], MeasuredCell] = {}
     for line in lines:
         before = found.get(line.claim)
         if before is None or (line.numbers and not before.numbers):

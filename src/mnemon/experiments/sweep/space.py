@@ -41,7 +41,7 @@ class Sampler(str, Enum):
 
 
 @dataclass(frozen=True)
-class Range:
+class SearchRange:
     """What a setting may be: some choices, or numbers from low to high."""
 
     choices: tuple[Any, ...] = ()
@@ -66,7 +66,7 @@ class Space:
     preset_name: str
     """The name or the path by which the preset is found."""
     fixed: dict[str, Any]
-    ranges: dict[str, Range]
+    ranges: dict[str, SearchRange]
     sampler: Sampler
     criterion: Criterion
     pruning: bool
@@ -119,7 +119,7 @@ def _space(file: SpaceFile, overrides: list[str]) -> Space:
     fixed = _fixed(preset, given, criterion)
     config = resolve(preset, _words(fixed))
     paths, of = setting_paths(config.plain())
-    ranges: dict[str, Range] = {}
+    ranges: dict[str, SearchRange] = {}
     for name, value in searched.items():
         where = _searchable(name, paths, of)
         if where in ranges or where in fixed:
@@ -166,7 +166,7 @@ def _searchable(name: str, paths: list[str], of: str) -> str:
     return path
 
 
-def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Range:
+def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> SearchRange:
     given = _given(value)
 
     def converted(item: Any) -> Any:
@@ -183,7 +183,7 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Rang
             raise UsageError(f"choices must be a list with something in it, not {given['choices']!r}.")
         if len(given["choices"]) > MOST_CHOICES:
             raise UsageError(f"choices must be at most {MOST_CHOICES:,}, not {len(given['choices']):,}.")
-        return Range(choices=tuple(converted(item) for item in given["choices"]))
+        return SearchRange(choices=tuple(converted(item) for item in given["choices"]))
     if not {"low", "high"} <= given.keys():
         raise UsageError("It takes choices, or low and high.")
     low, high = converted(given["low"]), converted(given["high"])
@@ -198,7 +198,7 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Rang
         step = convert(type(low), step, "step")
         if not 0 < step <= high - low:
             raise UsageError(f"step must be above 0 and at most {high - low}, not {step}.")
-    return Range((), low, high, step, log)
+    return SearchRange((), low, high, step, log)
 
 
 MOST_CHOICES = 10_000

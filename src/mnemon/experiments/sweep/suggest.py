@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemon.experiments.sweep.space import Range, Sampler, Space
+from mnemon.experiments.sweep.space import Sampler, SearchRange, Space
 
 if TYPE_CHECKING:
     import optuna
@@ -17,12 +17,12 @@ def _coded(choice: Any) -> Any:
     return json.dumps(choice) if isinstance(choice, list | tuple) else choice
 
 
-def value_of(searched: Range, param: Any) -> Any:
+def value_of(searched: SearchRange, param: Any) -> Any:
     """Return the value of a setting, given what the study calls it."""
     return next((choice for choice in searched.choices if _coded(choice) == param), param)
 
 
-def suggest(trial: optuna.Trial, path: str, searched: Range) -> Any:
+def suggest(trial: optuna.Trial, path: str, searched: SearchRange) -> Any:
     """Let the study choose the value of a setting."""
     if searched.choices:
         param: Any = trial.suggest_categorical(path, [_coded(choice) for choice in searched.choices])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnemon.errors import TrainingError, UsageError
-from mnemon.experiments.engines import Ended, Engine, Lost
+from mnemon.experiments.engines import Ended, Engine, WorkerLost
 from mnemon.experiments.engines.job import Event, Job
 from mnemon.experiments.run import alone_in
 from mnemon.experiments.sweep.space import Space
@@ -264,8 +264,8 @@ class Sweep:
             record = RunRecord.read(ended.job.folder)
             self._report(running, record.matrix)
             self._tell(trial, "COMPLETE", record.accuracy.final.value)
-        elif isinstance(error, Stopped | Lost):
-            self._put_back(trial.number, lost=isinstance(error, Lost))
+        elif isinstance(error, Stopped | WorkerLost):
+            self._put_back(trial.number, lost=isinstance(error, WorkerLost))
         elif isinstance(error, TrainingError):  # it diverged: settings that are no good, which is worth knowing
             self._tell(trial, "PRUNED", note=str(error))
         elif isinstance(error, UsageError):

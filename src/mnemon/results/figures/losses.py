@@ -9,7 +9,7 @@ from itertools import groupby
 from mnemon.errors import choose
 from mnemon.results.figures.style import COLOURS, Chart, altair, band, configured, rows, spread_row, styled
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import check_same_experiment
+from mnemon.results.terminal.tables import check_same_experiment
 
 MOST_POINTS = 300
 """Points of a curve; more entries than these are averaged with their neighbours."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mnemon.results.figures.style import HEAT, LABEL, Chart, altair, matrices, rows, spread_out, spread_row, styled
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import check_same_experiment, names_over_seeds, unit
+from mnemon.results.terminal.tables import check_same_experiment, names_over_seeds, unit
 
 MOST_NUMBERS, MOST_CELLS = 10, 40
 """Tasks up to which each cell shows its number, and up to which all are drawn; of more, some, evenly spread."""

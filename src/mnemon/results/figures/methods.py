@@ -20,7 +20,7 @@ from mnemon.results.figures.style import (
 )
 from mnemon.results.published import Published, read
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import check_same_experiment, names_over_seeds, unit
+from mnemon.results.terminal.tables import check_same_experiment, names_over_seeds, unit
 
 
 def methods_at_the_end(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:

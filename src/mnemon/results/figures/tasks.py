@@ -24,7 +24,7 @@ from mnemon.results.figures.style import (
 )
 from mnemon.results.published import read
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import check_same_experiment, names_over_seeds, unit
+from mnemon.results.terminal.tables import check_same_experiment, names_over_seeds, unit
 
 RIGHT_AFTER, AT_THE_END = "right after", "at the end"
 

@@ -14,7 +14,7 @@ from mnemon.results import comparison, sweep
 from mnemon.results.comparison import Comparison
 from mnemon.results.record import RECORD, RunRecord, find_runs
 from mnemon.results.sweep import SweepRecord
-from mnemon.results.tables import spread, tested_on
+from mnemon.results.terminal.tables import spread, tested_on
 from mnemon.whole_files import is_there
 
 FINISHED = "finished"
@@ -23,7 +23,7 @@ MOST_METHODS = 4
 
 
 @dataclass(frozen=True)
-class Line:
+class ListedRun:
     """A run with all its seeds, a comparison or a sweep."""
 
     folder: Path
@@ -46,7 +46,7 @@ class Line:
 class Listing:
     """What is below a folder."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[ListedRun] = field(default_factory=list)
     """Those that were begun last at the end."""
     damaged: list[str] = field(default_factory=list)
     """What is wrong with those that cannot be read."""
@@ -65,7 +65,7 @@ def list_runs(folder: Path) -> Listing:
     return found
 
 
-_LineOf = Callable[[Path, Listing], "Line | None"]
+_LineOf = Callable[[Path, Listing], "ListedRun | None"]
 """Returns the line of a folder, and adds to a listing what is damaged in it."""
 
 
@@ -105,15 +105,15 @@ def _read(paths: Sequence[Path], found: Listing) -> list[RunRecord]:
 # The lines
 
 
-def _run_line(folder: Path, found: Listing) -> Line | None:
+def _run_line(folder: Path, found: Listing) -> ListedRun | None:
     return _line_of_runs(folder, _read([folder], found))
 
 
-def _seeds_line(folder: Path, found: Listing) -> Line | None:
+def _seeds_line(folder: Path, found: Listing) -> ListedRun | None:
     return _line_of_runs(folder, _read(find_runs(folder), found))
 
 
-def _line_of_runs(folder: Path, records: list[RunRecord]) -> Line | None:
+def _line_of_runs(folder: Path, records: list[RunRecord]) -> ListedRun | None:
     if not records:
         return None
     first, n = records[0], len(records)
@@ -123,7 +123,7 @@ def _line_of_runs(folder: Path, records: list[RunRecord]) -> Line | None:
     method = str(first.config.get("method", {}).get("name", "?"))
     named = folder.name.startswith(first.preset)  # after its preset, as a run is unless the user names its folder
     what = f"{method if named else f'{first.preset}, {method}'}, {_seeds(n)}"
-    return Line(folder, what, FINISHED if done == n else far, _final(records), _begun(records))
+    return ListedRun(folder, what, FINISHED if done == n else far, _final(records), _begun(records))
 
 
 def _seeds(n: int) -> str:
@@ -144,7 +144,7 @@ def _begun(records: Sequence[RunRecord]) -> str:
     return min(record.started for record in records)[:16].replace("T", " ")
 
 
-def _comparison_line(folder: Path, found: Listing) -> Line | None:
+def _comparison_line(folder: Path, found: Listing) -> ListedRun | None:
     read = Comparison.read(folder)
     runs = {label: _read(find_runs(folder / name), found) for label, name in read.folders.items()}
     records = [record for some in runs.values() for record in some]
@@ -154,7 +154,7 @@ def _comparison_line(folder: Path, found: Listing) -> Line | None:
     more = f" and {len(runs) - MOST_METHODS} more" if len(runs) > MOST_METHODS else ""
     what = f"comparison of {', '.join(list(runs)[:MOST_METHODS])}{more}, {_seeds(max(map(len, runs.values())))}"
     state = FINISHED if done == len(records) else f"{done} of {len(records)} runs finished"
-    return Line(folder, what, state, _best(runs), _begun(records))
+    return ListedRun(folder, what, state, _best(runs), _begun(records))
 
 
 def _best(runs: dict[str, list[RunRecord]]) -> str:
@@ -168,7 +168,7 @@ def _best(runs: dict[str, list[RunRecord]]) -> str:
     return f"best {_final(runs[best])} ({best})" if best is not None else ""
 
 
-def _sweep_line(folder: Path, found: Listing) -> Line:
+def _sweep_line(folder: Path, found: Listing) -> ListedRun:
     record, trials = SweepRecord.read(folder), sweep.read_trials(folder)
     done = sum(trial.state in sweep.COUNTED for trial in trials)
     state = FINISHED if done >= record.trials else f"{done} of {record.trials} trials done"
@@ -176,4 +176,4 @@ def _sweep_line(folder: Path, found: Listing) -> Line:
     begun = time.strftime("%Y-%m-%d %H:%M", time.localtime(first))
     best = sweep.ranked(trials, record.metric)
     score = f"best score {sweep.score(best[0].score, record)}, {sweep.judged_by(record)}" if best else ""
-    return Line(folder, f"sweep of {record.preset}", state, score, begun)
+    return ListedRun(folder, f"sweep of {record.preset}", state, score, begun)

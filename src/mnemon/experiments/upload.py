@@ -15,7 +15,7 @@ def is_url(out: str | Path | None) -> bool:
     return isinstance(out, str) and "://" in out
 
 
-class Delivery:
+class Upload:
     """What `--out` says: a folder, nothing, or a URL to which the folder is copied when all is done."""
 
     def __init__(self, out: str | None):

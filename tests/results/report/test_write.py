@@ -14,11 +14,12 @@ import pytest
 from PIL import Image
 
 from mnemon.errors import UsageError
-from mnemon.results import figures, report
+from mnemon.results import figures
 from mnemon.results.comparison import Comparison
 from mnemon.results.figures import Curve, EmbeddingMap
 from mnemon.results.groups import gather
-from mnemon.results.report import write_report
+from mnemon.results.report import write as report
+from mnemon.results.report.write import write_report
 from mnemon.results.verdict import Background
 
 CONFIG = {
@@ -205,7 +206,7 @@ def test_generated_images_are_in_the_page_unless_they_are_too_large(write, monke
     page = Page(write_report([folder]))
     assert 'src="data:image/png;base64,iVBOR' in page.source
     assert ["drift of replay", "0.02", "Mean squared, of the task that drifted most."] in page.rows("Metrics")
-    monkeypatch.setattr("mnemon.results.page.MOST_PICTURES", 10)
+    monkeypatch.setattr("mnemon.results.report.page.MOST_PICTURES", 10)
     page = Page(write_report([folder]))
     assert "data:image/png" not in page.source
     assert f"too large for this page, see {folder}/samples/sheet.png" in page.text

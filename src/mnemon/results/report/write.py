@@ -14,11 +14,11 @@ from pathlib import Path
 import mnemon
 from mnemon.errors import UsageError
 from mnemon.printable import printable
-from mnemon.results.board import Board
 from mnemon.results.groups import Experiment, Group, gather
-from mnemon.results.page import Charts, Pictures
+from mnemon.results.report.experiment import Section, alarms_of
+from mnemon.results.report.page import Charts, Pictures
+from mnemon.results.report.side_by_side import Board
 from mnemon.results.runs import Complete, as_it_is
-from mnemon.results.sections import Section, alarms_of
 from mnemon.results.verdict import MARGIN, UNKNOWN, Background
 from mnemon.whole_files import is_there, write_text
 

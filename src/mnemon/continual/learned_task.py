@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mnemon.continual.data import Inputs
-from mnemon.continual.kinds import Goal, Kind
+from mnemon.continual.objective import Goal, ObjectiveKind
 
 Signature = tuple[tuple[tuple[int, ...], str], ...]
 """Shape (without the number of examples) and type of some tensors."""
@@ -14,7 +14,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Remembered:
+class LearnedTask:
     """A task that was learned, as `learn` returns it and `about` shows it."""
 
     name: str
@@ -37,7 +37,11 @@ class Remembered:
 
     def __str__(self) -> str:
         """Say what was learned, and how well."""
-        names = {Kind.CLASSES: "accuracy", Kind.LABELS: "right labels", Kind.NUMBERS: "mean squared error"}
+        names = {
+            ObjectiveKind.CLASSES: "accuracy",
+            ObjectiveKind.LABELS: "right labels",
+            ObjectiveKind.NUMBERS: "mean squared error",
+        }
         unit = " %" if self.goal.kind.higher_is_better else ""
         where = f" on {self.scored_on}" if self.scored_on else ""
         what = f"{names.get(self.goal.kind, 'loss')} {self.score:.4g}{unit}{where}"

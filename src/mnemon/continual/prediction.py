@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from mnemon.continual.data import Data, Inputs, collect
-from mnemon.continual.kinds import IGNORED, Goal, Kind, Loss, goal_for
+from mnemon.continual.learned_task import UNKNOWN, LearnedTask, in_words, signature
 from mnemon.continual.modules import said
-from mnemon.continual.remembered import UNKNOWN, Remembered, in_words, signature
+from mnemon.continual.objective import IGNORED, Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.state import State
 from mnemon.errors import UsageError
 from mnemon.inference.entropy import entropy
@@ -47,7 +47,7 @@ def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None
     """Return how good the model is on data of a task, which it is told or has to infer."""
     index, goal = state.index_of(task), state.about(task).goal
     if loss is not None:
-        if goal.kind is not Kind.OWN:
+        if goal.kind is not ObjectiveKind.OWN:
             raise UsageError(f"Task '{task}' was learned with {goal.kind.value}: it takes no other loss.")
         if not callable(loss):
             raise UsageError(f"loss must be a function of outputs and targets, not {loss!r}.")
@@ -75,7 +75,7 @@ def outputs_of(state: State, inputs: Inputs, index: int) -> Tensor:
         ) from error
 
 
-def _check_dimensions(inputs: Inputs, task: Remembered) -> None:
+def _check_dimensions(inputs: Inputs, task: LearnedTask) -> None:
     """Refuse inputs with other numbers of dimensions than the task was learned with; their lengths may vary."""
     given, learned = signature(inputs), task.inputs
     if [len(shape) for shape, _ in given] == [len(shape) for shape, _ in learned]:
@@ -92,19 +92,19 @@ def told(state: State, inputs: Inputs, index: int) -> Prediction:
     """Return the answer of a task's network."""
     remembered, outputs = state.tasks[index], outputs_of(state, inputs, index)
     goal, names = remembered.goal, [remembered.name] * len(inputs[0])
-    if goal.kind is Kind.CLASSES:
+    if goal.kind is ObjectiveKind.CLASSES:
         outputs = goal.cut(outputs)
         confidence, chosen = outputs.float().softmax(-1).max(-1)
         return Prediction(names, goal.labels(chosen), confidence, outputs)
     nothing = torch.full(outputs.shape[:1], math.nan, device=outputs.device)
-    return Prediction(names, outputs > 0 if goal.kind is Kind.LABELS else outputs, nothing, outputs)
+    return Prediction(names, outputs > 0 if goal.kind is ObjectiveKind.LABELS else outputs, nothing, outputs)
 
 
 def score(state: State, data: Data, index: int, goal: Goal, name: str) -> float:
     """Return how good a task's network is on data."""
     inputs, targets = data.batch(slice(None))
     outputs = outputs_of(state, inputs, index)
-    if goal.kind is not Kind.OWN:
+    if goal.kind is not ObjectiveKind.OWN:
         goal.check(outputs, targets, name)
     return goal.score(outputs, targets)
 
@@ -134,7 +134,7 @@ def inferred_score(state: State, data: Data, index: int) -> float:
 
 def usual_entropies(state: State, data: Data, index: int, goal: Goal) -> tuple[float, float] | None:
     """Return the middle of the log entropies of a task's training inputs, and what only a small share exceeds."""
-    if goal.kind is not Kind.CLASSES:
+    if goal.kind is not ObjectiveKind.CLASSES:
         return None
     picked = torch.randperm(len(data))[:CALIBRATION].to(data.device)
     inputs, _ = data.batch(picked)
@@ -145,7 +145,7 @@ def usual_entropies(state: State, data: Data, index: int, goal: Goal) -> tuple[f
 def _check_classes_only(state: State) -> None:
     if not state.tasks:
         raise UsageError("Nothing was learned yet.")
-    others = [task.name for task in state.tasks if task.goal.kind is not Kind.CLASSES]
+    others = [task.name for task in state.tasks if task.goal.kind is not ObjectiveKind.CLASSES]
     if others:
         raise UsageError(f"Only tasks of classes can be inferred; say which task it is (such as '{others[0]}').")
 

@@ -11,9 +11,9 @@ from mnemon.results.comparison import inferred, kept_per_task, ms_per_step, para
 from mnemon.results.figures.style import MOST_SERIES
 from mnemon.results.groups import Experiment, Group
 from mnemon.results.metrics import mean_and_sem
-from mnemon.results.page import NOTHING, Charts, Table, spread_as, spread_of
 from mnemon.results.published import published_for
-from mnemon.results.tables import tested_on, unit
+from mnemon.results.report.page import NOTHING, Charts, Table, spread_as, spread_of
+from mnemon.results.terminal.tables import tested_on, unit
 
 MOST_DOTS = 30
 """Methods in the figure with a row for each."""

@@ -31,7 +31,7 @@ def key_of(config: RunConfig) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRun:
     """A run that is there."""
 
     folder: Path
@@ -40,11 +40,11 @@ class Found:
 
 
 @dataclass
-class Shelf:
+class RunIndex:
     """Runs by their settings and seed."""
 
-    finished: dict[str, dict[int, Found]] = field(default_factory=dict)
-    unfinished: dict[str, dict[int, Found]] = field(default_factory=dict)
+    finished: dict[str, dict[int, FoundRun]] = field(default_factory=dict)
+    unfinished: dict[str, dict[int, FoundRun]] = field(default_factory=dict)
     """Only those of the own folder: others' runs are left alone."""
     strange: list[Path] = field(default_factory=list)
     """Runs whose settings this version does not know."""
@@ -54,7 +54,7 @@ class Shelf:
         found = self.finished.get(key, {})
         return [found[seed].record for seed in sorted(found)]
 
-    def first(self, key: str) -> Found | None:
+    def first(self, key: str) -> FoundRun | None:
         """Return the finished run of the first seed with these settings."""
         found = self.finished.get(key, {})
         return found[min(found)] if found else None
@@ -68,24 +68,24 @@ class Shelf:
                 replace(found.record, losses=[]).write(home)
 
 
-def look(own: Path, also: Iterable[Path] = ()) -> Shelf:
+def look(own: Path, also: Iterable[Path] = ()) -> RunIndex:
     """Return the runs below a folder, and the finished ones below others; the own folder's win."""
-    shelf = Shelf()
+    index = RunIndex()
     for folder in also:
-        _add(shelf, find_runs(folder), own=False)
+        _add(index, find_runs(folder), own=False)
     if is_there(own):
-        _add(shelf, sorted(path.parent for path in own.rglob(RECORD)), own=True)
-    return shelf
+        _add(index, sorted(path.parent for path in own.rglob(RECORD)), own=True)
+    return index
 
 
-def _add(shelf: Shelf, folders: Iterable[Path], own: bool) -> None:
+def _add(index: RunIndex, folders: Iterable[Path], own: bool) -> None:
     for folder in folders:
         record = RunRecord.read(folder)
         try:
             config = from_record(record)
         except UsageError:
-            shelf.strange.append(folder)
+            index.strange.append(folder)
             continue
         if record.finished or own:
-            kind = shelf.finished if record.finished else shelf.unfinished
-            kind.setdefault(key_of(config), {})[record.seed] = Found(folder, record, config)
+            kind = index.finished if record.finished else index.unfinished
+            kind.setdefault(key_of(config), {})[record.seed] = FoundRun(folder, record, config)

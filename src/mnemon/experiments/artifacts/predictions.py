@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mnemon.benchmarks.task import Kind, TaskStream
+from mnemon.benchmarks.task import TaskKind, TaskStream
 from mnemon.errors import UsageError
 from mnemon.learners.base import AbstractLearner
 from mnemon.results.figures import Curve, read_curves, write_curves
@@ -15,7 +15,7 @@ from mnemon.results.figures.predictions import FILE
 
 def keep(learner: AbstractLearner, stream: TaskStream, folder: Path, task_id: int) -> None:
     """Note the predictions for a task that has just been learned and, if it was the last, for all tasks."""
-    if stream.kind is not Kind.REGRESSION or stream.input_shape != (1,) or stream.outputs_per_task != 1:
+    if stream.kind is not TaskKind.REGRESSION or stream.input_shape != (1,) or stream.outputs_per_task != 1:
         return
     curves = _curves(stream, folder)
     if not curves[task_id].right_after:

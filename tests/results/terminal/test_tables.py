@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mnemon.errors import UsageError
-from mnemon.results.tables import check_same_experiment, matrix_table, summary
+from mnemon.results.terminal.tables import check_same_experiment, matrix_table, summary
 
 
 def shown(renderable, width: int = 80) -> str:

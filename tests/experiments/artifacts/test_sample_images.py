@@ -9,7 +9,7 @@ import pytest
 import tiny
 import torch
 
-from mnemon.experiments import sampling
+from mnemon.experiments.artifacts import samples as replay_samples
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Compute, execute, new_folder
 from mnemon.experiments.run_config import resolve
@@ -45,31 +45,31 @@ def learner(problem, picture_batch, pictures):
 
 
 def test_a_task_is_drawn_right_after_it_and_not_again(learner, pictures, tmp_path):
-    sampling.keep_right_after(learner, tmp_path, 0)
+    replay_samples.keep_right_after(learner, tmp_path, 0)
     before = files(tmp_path)
     assert list(before) == ["task-01-right-after.png"]
     assert samples.read(tmp_path, 0, Moment.RIGHT_AFTER).shape == (64, 3, 3)
     learner.end_task(pictures.tasks[1].train)  # from here on, task 1 is drawn by the hypernetwork as it is now
-    sampling.keep_right_after(learner, tmp_path, 0)
+    replay_samples.keep_right_after(learner, tmp_path, 0)
     assert files(tmp_path) == before
-    assert sampling.keep_at_the_end(learner, tmp_path)[0] > 0
+    assert replay_samples.keep_at_the_end(learner, tmp_path)[0] > 0
 
 
 def test_a_task_that_is_not_learned_yet_is_not_drawn(learner, tmp_path):
-    sampling.keep_right_after(learner, tmp_path, 1)
+    replay_samples.keep_right_after(learner, tmp_path, 1)
     assert files(tmp_path) == {}
 
 
 def test_samples_do_not_touch_the_random_numbers_of_the_run(learner, tmp_path):
     before = torch.get_rng_state()
-    sampling.keep_right_after(learner, tmp_path, 0)
-    sampling.keep_at_the_end(learner, tmp_path)
+    replay_samples.keep_right_after(learner, tmp_path, 0)
+    replay_samples.keep_at_the_end(learner, tmp_path)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_at_the_end_every_task_is_drawn_from_the_same_noise(learner, tmp_path):
-    sampling.keep_right_after(learner, tmp_path, 0)
-    assert sampling.keep_at_the_end(learner, tmp_path) == [0.0], "nothing has moved since"
+    replay_samples.keep_right_after(learner, tmp_path, 0)
+    assert replay_samples.keep_at_the_end(learner, tmp_path) == [0.0], "nothing has moved since"
     assert list(files(tmp_path)) == ["sheet.png", "task-01-at-the-end.png", "task-01-right-after.png"]
 
 
@@ -78,8 +78,8 @@ def test_learners_without_a_generator_draw_nothing(name, problem, tmp_path):
     changes = {"replay.model": "real"} if name == "replay" else {}
     learner = LEARNERS[name](tiny.config_of(name, changes), problem(shape=(9,)))
     learner.begin_task(0)
-    sampling.keep_right_after(learner, tmp_path, 0)
-    assert sampling.keep_at_the_end(learner, tmp_path) == []
+    replay_samples.keep_right_after(learner, tmp_path, 0)
+    assert replay_samples.keep_at_the_end(learner, tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import spread
+from mnemon.results.terminal.tables import spread
 
 MOST_PICTURES = 1_000_000
 """Bytes of generated images on a page."""

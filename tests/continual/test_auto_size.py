@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import nn
 
-from mnemon.continual.sizes import EMBEDDING, hypernet_for
+from mnemon.continual.auto_size import EMBEDDING, hypernet_for
 from mnemon.errors import UsageError
 from mnemon.hypernet import HYPERNETS
 from mnemon.hypernet.target import Target

@@ -8,9 +8,9 @@ import pytest
 
 from mnemon.errors import UsageError
 from mnemon.results.comparison import Comparison
-from mnemon.results.listing import list_runs
 from mnemon.results.record import LOSSES, RECORD, RunRecord
 from mnemon.results.sweep import FILE, SweepRecord, Trial, write_trials
+from mnemon.results.terminal.listing import list_runs
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ IGNORED = -100
 """Label of steps that do not count, such as the padding of a sequence; torch has it so, too."""
 
 
-class Kind(str, Enum):
+class ObjectiveKind(str, Enum):
     """What the answer to an input is."""
 
     CLASSES = "classes"
@@ -34,30 +34,30 @@ class Kind(str, Enum):
     @property
     def higher_is_better(self) -> bool:
         """Whether a score of this kind is an accuracy."""
-        return self in (Kind.CLASSES, Kind.LABELS)
+        return self in (ObjectiveKind.CLASSES, ObjectiveKind.LABELS)
 
     @property
     def in_words(self) -> str:
         """What a task of this kind is learned with."""
-        return "a loss of your own" if self is Kind.OWN else self.value
+        return "a loss of your own" if self is ObjectiveKind.OWN else self.value
 
 
 @dataclass(frozen=True)
 class Goal:
     """The answers of one task: their kind, and its classes as the user's labels."""
 
-    kind: Kind
+    kind: ObjectiveKind
     classes: tuple[int, ...] = ()
     """The user's labels in the order of the module's outputs (classes only)."""
     own_loss: Loss | None = None
 
     def cut(self, outputs: Tensor) -> Tensor:
         """Return the outputs that the task uses."""
-        return outputs[..., : len(self.classes)] if self.kind is Kind.CLASSES else outputs
+        return outputs[..., : len(self.classes)] if self.kind is ObjectiveKind.CLASSES else outputs
 
     def output_indices(self, targets: Tensor) -> Tensor:
         """Return the user's labels as indices of the outputs; -1 for labels that the task does not have."""
-        if self.kind is not Kind.CLASSES:
+        if self.kind is not ObjectiveKind.CLASSES:
             return targets
         known = torch.tensor(self.classes, device=targets.device)
         index = torch.searchsorted(known, targets.contiguous()).clamp(max=len(known) - 1)
@@ -70,7 +70,7 @@ class Goal:
 
     def as_learned(self, task: str) -> str | Loss:
         """Return what has to be said of the loss to ask the same again."""
-        if self.kind is not Kind.OWN:
+        if self.kind is not ObjectiveKind.OWN:
             return self.kind.value
         if self.own_loss is None:
             raise UsageError(f"Task '{task}' was learned with a loss of your own, which no file holds: give loss=.")
@@ -79,24 +79,24 @@ class Goal:
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a batch; targets are indices of outputs."""
         outputs = self.cut(outputs)
-        if self.kind is Kind.OWN:
+        if self.kind is ObjectiveKind.OWN:
             assert self.own_loss is not None
             return self.own_loss(outputs, targets)
         outputs = _wide(outputs)
-        if self.kind is Kind.CLASSES:
+        if self.kind is ObjectiveKind.CLASSES:
             if bool((targets == IGNORED).all()):  # a mean over nothing would be NaN
                 return 0 * outputs.sum()
             return F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), ignore_index=IGNORED)
-        if self.kind is Kind.LABELS:
+        if self.kind is ObjectiveKind.LABELS:
             return F.binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype))
         return F.mse_loss(outputs, targets.to(outputs.dtype))
 
     def score(self, outputs: Tensor, targets: Tensor) -> float:
         """Return how good outputs are: accuracy in percent, or the error; targets are indices of outputs."""
-        if self.kind is Kind.CLASSES:
+        if self.kind is ObjectiveKind.CLASSES:
             counts = targets != IGNORED
             return 100.0 * float((self.cut(outputs).argmax(-1) == targets)[counts].double().mean())
-        if self.kind is Kind.LABELS:
+        if self.kind is ObjectiveKind.LABELS:
             return 100.0 * float(((outputs > 0) == targets.bool()).double().mean())
         return float(self.loss(outputs, targets))
 
@@ -104,9 +104,9 @@ class Goal:
         """Refuse a module whose outputs do not fit the targets."""
         if not isinstance(outputs, Tensor):
             raise UsageError(f"The module must return one tensor, not {type(outputs).__name__}.")
-        if self.kind is Kind.OWN:
+        if self.kind is ObjectiveKind.OWN:
             self._check_own_loss(outputs, targets)
-        elif self.kind is Kind.CLASSES:
+        elif self.kind is ObjectiveKind.CLASSES:
             self._check_classes(outputs, targets, task)
         elif outputs.shape != targets.shape:
             raise UsageError(
@@ -140,7 +140,7 @@ class Goal:
             raise UsageError("The loss does not follow from the outputs: it has no gradient.")
 
 
-LOSSES = {"classes": Kind.CLASSES, "labels": Kind.LABELS, "numbers": Kind.NUMBERS}
+LOSSES = {"classes": ObjectiveKind.CLASSES, "labels": ObjectiveKind.LABELS, "numbers": ObjectiveKind.NUMBERS}
 
 
 def goal_for(targets: Tensor, loss: str | Loss) -> Goal:
@@ -149,27 +149,27 @@ def goal_for(targets: Tensor, loss: str | Loss) -> Goal:
     'auto' takes whole numbers for classes, truth values for labels, and anything else for numbers.
     """
     if callable(loss):
-        return Goal(Kind.OWN, own_loss=loss)
+        return Goal(ObjectiveKind.OWN, own_loss=loss)
     if not isinstance(loss, str):
         raise UsageError(f"loss must be a word or a function of outputs and targets, not {type(loss).__name__}.")
     guess = _guess(targets)
     kind = choose("loss", loss, {"auto": guess, **LOSSES})
-    if kind is Kind.CLASSES:
-        if guess is not Kind.CLASSES:
+    if kind is ObjectiveKind.CLASSES:
+        if guess is not ObjectiveKind.CLASSES:
             raise UsageError(f"Classes must be whole numbers, not {str(targets.dtype).removeprefix('torch.')}.")
         classes = tuple(targets[targets != IGNORED].unique().tolist())
         if not classes:
             raise UsageError(f"There is no class: all targets are {IGNORED}, which does not count.")
         return Goal(kind, classes)
-    if kind is Kind.LABELS and not bool(((targets == 0) | (targets == 1)).all()):
+    if kind is ObjectiveKind.LABELS and not bool(((targets == 0) | (targets == 1)).all()):
         raise UsageError("Labels must be 0 or 1 (or truth values).")
     return Goal(kind)
 
 
-def _guess(targets: Tensor) -> Kind:
+def _guess(targets: Tensor) -> ObjectiveKind:
     if targets.dtype == torch.bool:
-        return Kind.LABELS
-    return Kind.NUMBERS if targets.is_floating_point() else Kind.CLASSES
+        return ObjectiveKind.LABELS
+    return ObjectiveKind.NUMBERS if targets.is_floating_point() else ObjectiveKind.CLASSES
 
 
 def _wide(values: Tensor) -> Tensor:

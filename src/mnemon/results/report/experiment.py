@@ -14,9 +14,9 @@ from mnemon.results.figures.style import MOST_SERIES, spread_out
 from mnemon.results.groups import Experiment, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
 from mnemon.results.naming import described
-from mnemon.results.page import Charts, Figure, Pictures, Sheet, Table, spread_as, spread_of
 from mnemon.results.record import RunRecord
-from mnemon.results.tables import names_over_seeds, tested_on, unit
+from mnemon.results.report.page import Charts, Figure, Pictures, Sheet, Table, spread_as, spread_of
+from mnemon.results.terminal.tables import names_over_seeds, tested_on, unit
 from mnemon.results.verdict import UNKNOWN, Background, Judgement, judge, signed
 
 MOST_PLACES = 50

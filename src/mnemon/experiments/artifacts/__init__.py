@@ -1,0 +1,1 @@
+"""What a run keeps beside its record: samples, predictions, maps of embeddings, event files."""

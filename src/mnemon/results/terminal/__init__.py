@@ -1,0 +1,1 @@
+"""What runs came to, as tables and lines of a terminal."""
