@@ -126,6 +126,9 @@ VARIANTS = [
     Case("from-scratch-hypernet", CL1, "batch norm", network="normalized"),
     Case("from-scratch-hypernet", CL3, "own heads", {"heads": "own"}),
     Case("from-scratch-hypernet", CL1, "full", {"hypernet.form": "full"}),
+    Case("separate", CL1, "4 bits", {"bits": 4}),
+    Case("separate", CL3, "8 bits, from previous", {"bits": 8, "start": "previous"}),
+    Case("separate", CL1, "batch norm", {"bits": 8}, network="normalized"),
     Case("finetuned-target", CL1, "batch norm", network="normalized"),
     Case("finetuned-target", CL1, "kept optimizer", {"keep_optimizer": True}),
     Case("joint", CL3, "kept optimizer", {"keep_optimizer": True}),
@@ -259,7 +262,7 @@ def test_the_registry_holds_these_learners():
     assert list(LEARNERS) == [
         "hypernet", "hypernet-tir", "hypernet-lik", "replay",
         "online-ewc", "synaptic-intelligence", "hat", "xdg",
-        "finetuned-target", "from-scratch", "from-scratch-hypernet", "joint",
+        "finetuned-target", "from-scratch", "from-scratch-hypernet", "separate", "joint",
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from mnemon.learners.hypernet_lik import HypernetLIK
 from mnemon.learners.hypernet_tir import HypernetTIR
 from mnemon.learners.online_ewc import OnlineEWC
 from mnemon.learners.replay import ReplayLearner
+from mnemon.learners.separate import SeparateNetworks
 from mnemon.learners.synaptic_intelligence import SynapticIntelligence
 from mnemon.learners.xdg import XdG
 
@@ -26,5 +27,6 @@ LEARNERS: dict[str, type[AbstractLearner]] = {
     "finetuned-target": FinetunedTarget,
     "from-scratch": FromScratch,
     "from-scratch-hypernet": FromScratchHypernet,
+    "separate": SeparateNetworks,
     "joint": Joint,
 }
