@@ -16,7 +16,7 @@ from command_line import contents, ended
 import mnemon as package
 from mnemon.config import setting_paths
 from mnemon.experiments.preset import all_presets
-from mnemon.experiments.run_config import REGISTRIES
+from mnemon.experiments.run_config import REGISTRIES, settings_class
 
 COMMANDS = ("compare", "data", "list", "presets", "report", "reproduce", "run", "settings", "show", "sweep")
 
@@ -114,8 +114,8 @@ def test_settings_are_filtered_by_words_in_name_or_explanation(mnemon, refused):
 
 @pytest.mark.parametrize("section", REGISTRIES)
 def test_every_setting_of_every_method_and_benchmark_is_listed(mnemon, section):
-    for name, config in REGISTRIES[section].items():
-        out = mnemon("settings", "--set", f"{section}={name}").out
+    for name in REGISTRIES[section].table:
+        config, out = settings_class(section, name), mnemon("settings", "--set", f"{section}={name}").out
         assert f"\n{section}  {name}\n" in f"\n{out}"
         for path in setting_paths(config, f"{section}."):
             assert f"\n{path}  " in out, path

@@ -19,12 +19,13 @@ from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import Compute, build_learner, build_stream, execute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs
+from mnemon.learners import LEARNERS
 from mnemon.problem import Batch
 from mnemon.results.record import RunRecord
 from mnemon.training import distributed
 from mnemon.training.batches import Batches
 from mnemon.training.checkpoint import FILE
-from mnemon.training.distributed import ALONE, SHARED, Crew
+from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Stopped
 
 SMALL = ["steps=25", "n_tasks=3", "batch_size=15", "log_every=5"]  # not divisible by two
@@ -96,7 +97,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
     words = {method: [*SMALL, *settings] for method, settings in SETTINGS.items()}
     done = torchrun("program.py", "two", json.dumps(words), folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert tuple(SETTINGS) == SHARED
+    assert set(SETTINGS) == {name for name, method in LEARNERS.items() if method.shares_batches}
     for method, settings in words.items():
         one = tmp_path / method
         one.mkdir()
