@@ -19,9 +19,10 @@ from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
 from mnemon.errors import UsageError
 
-for command in (run, compare, reproduce, sweep, report, presets, settings, show, data):
+for command in (run, compare, reproduce, sweep, report, presets, settings, show):
     app.command(with_plugins(command))
 app.command(with_plugins(runs), name="list")
+app.command(data)
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The option --plugin, which every command has: modules of the user, imported before the command does anything."""
+"""The option --plugin of all commands that meet names: modules of the user, imported before the command does anything."""
 
 from __future__ import annotations
 
