@@ -180,7 +180,7 @@ def test_parts_of_a_batch_add_up_to_it():
 @pytest.mark.parametrize(
     ("words", "batch_size", "message"),
     [
-        (["method=hat"], 8, "Processes can share hypernet, finetuned-target, from-scratch, from-scratch-hypernet, joint, online-ewc, synaptic-intelligence, but not hat: run it without torchrun."),
+        (["method=hat"], 8, "Processes can share hypernet, online-ewc, synaptic-intelligence, finetuned-target, from-scratch, from-scratch-hypernet, joint, but not hat: run it without torchrun."),
         (["lookahead=differentiated"], 8, "A differentiated lookahead is not shared by processes: take lookahead=constant."),
         ([], 1, "training.batch_size is 1: too small for 2 processes."),
         (["method=joint"], 4, "training.batch_size is 4: of each of 4 earlier tasks a step has 1, too few for 2 processes; take at least 5."),

@@ -1,4 +1,4 @@
-"""The option --plugin of all commands that meet names: modules of the user, imported before the command does anything."""
+"""The option --plugin of commands that meet names: modules of the user, imported before anything is done."""
 
 from __future__ import annotations
 
