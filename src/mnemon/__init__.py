@@ -1,35 +1,160 @@
-"""mnemon: continual learning with task-conditioned hypernetworks."""
+"""mnemon: learn tasks one after another with hypernetworks, forget hardly anything, keep no old data.
+
+`mnemon.ContinualModel` learns with any `nn.Module` of yours. The rest is for experiments: methods, benchmarks and the
+records of runs. docs/reference.md lists every name in one line.
+"""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
+# A public name has a line in each of the three lists below, and one in docs/reference.md; a test compares them.
+if TYPE_CHECKING:
+    from mnemon.benchmarks.registry import Benchmark, register_benchmark
+    from mnemon.benchmarks.scenario import Scenario
+    from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
+    from mnemon.continual.adapters import LoRA
+    from mnemon.continual.files import load
+    from mnemon.continual.learned_task import LearnedTask
+    from mnemon.continual.model import ContinualModel
+    from mnemon.continual.prediction import Prediction
+    from mnemon.continual.stream import Switch
+    from mnemon.errors import CheckpointError, DataError, TrainingError, UsageError
+    from mnemon.experiments.preset import register_presets
+    from mnemon.hypernet import HypernetConfig, register_hypernet
+    from mnemon.hypernet.base import AbstractHypernet
+    from mnemon.hypernet.chunked import ChunkedHypernet
+    from mnemon.hypernet.full import FullHypernet
+    from mnemon.hypernet.target import Target
+    from mnemon.inference.base import AbstractInference
+    from mnemon.interop.avalanche import ContinualStrategy
+    from mnemon.interop.export import export
+    from mnemon.learners import register_method
+    from mnemon.learners.base import AbstractLearner, Answer, Counts
+    from mnemon.learners.hypernet import HypernetLearner
+    from mnemon.lifecycle import TaskModule
+    from mnemon.memory.config import MemoryConfig
+    from mnemon.memory.networks import NetworkMemory
+    from mnemon.models import TargetConfig, register_network
+    from mnemon.optimizer import OptimizerConfig
+    from mnemon.problem import Batch, Problem
+    from mnemon.replay.source import AbstractReplay, Replayed
+    from mnemon.results.metrics import AccuracyMatrix
+    from mnemon.results.record import RunRecord
+    from mnemon.training.trainer import Trainer, TrainingConfig
+
+__all__ = [
+    "AbstractHypernet",
+    "AbstractInference",
+    "AbstractLearner",
+    "AbstractReplay",
+    "AccuracyMatrix",
+    "Answer",
+    "Batch",
+    "Benchmark",
+    "CheckpointError",
+    "ChunkedHypernet",
+    "ContinualModel",
+    "ContinualStrategy",
+    "Counts",
+    "DataError",
+    "Examples",
+    "FullHypernet",
+    "HypernetConfig",
+    "HypernetLearner",
+    "LearnedTask",
+    "LoRA",
+    "MemoryConfig",
+    "NetworkMemory",
+    "OptimizerConfig",
+    "Prediction",
+    "Problem",
+    "Replayed",
+    "RunRecord",
+    "Scenario",
+    "Switch",
+    "Target",
+    "TargetConfig",
+    "Task",
+    "TaskKind",
+    "TaskModule",
+    "TaskStream",
+    "Trainer",
+    "TrainingConfig",
+    "TrainingError",
+    "UsageError",
+    "__version__",
+    "export",
+    "load",
+    "register_benchmark",
+    "register_hypernet",
+    "register_method",
+    "register_network",
+    "register_presets",
+]
+
 _HOMES = {
+    "AbstractHypernet": "mnemon.hypernet.base",
+    "AbstractInference": "mnemon.inference.base",
+    "AbstractLearner": "mnemon.learners.base",
+    "AbstractReplay": "mnemon.replay.source",
     "AccuracyMatrix": "mnemon.results.metrics",
-    "RunRecord": "mnemon.results.record",
-    "Examples": "mnemon.benchmarks.task",
-    "Task": "mnemon.benchmarks.task",
-    "TaskStream": "mnemon.benchmarks.task",
-    "Target": "mnemon.hypernet.target",
-    "FullHypernet": "mnemon.hypernet.full",
+    "Answer": "mnemon.learners.base",
+    "Batch": "mnemon.problem",
+    "Benchmark": "mnemon.benchmarks.registry",
+    "CheckpointError": "mnemon.errors",
     "ChunkedHypernet": "mnemon.hypernet.chunked",
     "ContinualModel": "mnemon.continual.model",
-    "LoRA": "mnemon.continual.adapters",
-    "load": "mnemon.continual.files",
-    "export": "mnemon.interop.export",
+    "ContinualStrategy": "mnemon.interop.avalanche",
+    "Counts": "mnemon.learners.base",
+    "DataError": "mnemon.errors",
+    "Examples": "mnemon.benchmarks.task",
+    "FullHypernet": "mnemon.hypernet.full",
+    "HypernetConfig": "mnemon.hypernet",
     "HypernetLearner": "mnemon.learners.hypernet",
+    "LearnedTask": "mnemon.continual.learned_task",
+    "LoRA": "mnemon.continual.adapters",
+    "MemoryConfig": "mnemon.memory.config",
+    "NetworkMemory": "mnemon.memory.networks",
+    "OptimizerConfig": "mnemon.optimizer",
+    "Prediction": "mnemon.continual.prediction",
+    "Problem": "mnemon.problem",
+    "Replayed": "mnemon.replay.source",
+    "RunRecord": "mnemon.results.record",
+    "Scenario": "mnemon.benchmarks.scenario",
+    "Switch": "mnemon.continual.stream",
+    "Target": "mnemon.hypernet.target",
+    "TargetConfig": "mnemon.models",
+    "Task": "mnemon.benchmarks.task",
+    "TaskKind": "mnemon.benchmarks.task",
+    "TaskModule": "mnemon.lifecycle",
+    "TaskStream": "mnemon.benchmarks.task",
     "Trainer": "mnemon.training.trainer",
+    "TrainingConfig": "mnemon.training.trainer",
+    "TrainingError": "mnemon.errors",
     "UsageError": "mnemon.errors",
+    "export": "mnemon.interop.export",
+    "load": "mnemon.continual.files",
+    "register_benchmark": "mnemon.benchmarks.registry",
+    "register_hypernet": "mnemon.hypernet",
+    "register_method": "mnemon.learners",
+    "register_network": "mnemon.models",
+    "register_presets": "mnemon.experiments.preset",
 }
-"""Public names are imported when they are first used, so that `import mnemon` does not import torch."""
+"""The module of each public name. A name is imported when it is first used: `import mnemon` does not import torch."""
 
-__all__ = ["__version__", *_HOMES]
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'mnemon' has no attribute '{name}'")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'mnemon' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
