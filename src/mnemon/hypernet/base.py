@@ -108,9 +108,11 @@ class AbstractHypernet(nn.Module, ABC):
         """Return the flat weights [size] for one embedding [e]."""
         return self.padded(embedding)[: self.size]
 
-    def around(self, start: Tensor, factor: Tensor, embedding: Tensor) -> Tensor:
-        """Return `start` plus a factor times the flat weights of full rows, in one product: [n_rows * chunk]."""
-        features = with_one(self.task_features(embedding)) * factor
+    def around(self, start: Tensor, embedding: Tensor, factor: Tensor | None = None) -> Tensor:
+        """Return `start` plus the flat weights of full rows, times a factor, in one product: [n_rows * chunk]."""
+        features = with_one(self.task_features(embedding))
+        if factor is not None:
+            features = features * factor
         return torch.addmm(start.view(self.n_rows, self.chunk), features, self.readout).flatten()
 
     def excerpt(self, embedding: Tensor, row: Tensor) -> Tensor:
