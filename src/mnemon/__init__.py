@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from mnemon.models import TargetConfig, register_network
     from mnemon.optimizer import OptimizerConfig
     from mnemon.problem import Batch, Problem
+    from mnemon.replay import register_replay
+    from mnemon.replay.config import ReplayConfig
     from mnemon.replay.source import AbstractReplay, Replayed
     from mnemon.results.metrics import AccuracyMatrix
     from mnemon.results.record import RunRecord
@@ -72,6 +74,7 @@ __all__ = [
     "OptimizerConfig",
     "Prediction",
     "Problem",
+    "ReplayConfig",
     "Replayed",
     "RunRecord",
     "Scenario",
@@ -94,6 +97,7 @@ __all__ = [
     "register_method",
     "register_network",
     "register_presets",
+    "register_replay",
 ]
 
 _HOMES = {
@@ -122,6 +126,7 @@ _HOMES = {
     "OptimizerConfig": "mnemon.optimizer",
     "Prediction": "mnemon.continual.prediction",
     "Problem": "mnemon.problem",
+    "ReplayConfig": "mnemon.replay.config",
     "Replayed": "mnemon.replay.source",
     "RunRecord": "mnemon.results.record",
     "Scenario": "mnemon.benchmarks.scenario",
@@ -143,6 +148,7 @@ _HOMES = {
     "register_method": "mnemon.learners",
     "register_network": "mnemon.models",
     "register_presets": "mnemon.experiments.preset",
+    "register_replay": "mnemon.replay",
 }
 """The module of each public name. A name is imported when it is first used: `import mnemon` does not import torch."""
 
