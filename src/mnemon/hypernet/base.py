@@ -185,15 +185,17 @@ class AbstractHypernet(nn.Module, ABC):
         """
         return self.padded(embedding)[: self.size]
 
-    def around(self, start: Tensor, factor: Tensor, embedding: Tensor) -> Tensor:
-        """Return `start` plus `factor` times the generated weights, in one matrix product. All rows must be full.
+    def around(self, start: Tensor, embedding: Tensor, factor: Tensor | None = None) -> Tensor:
+        """Return `start` plus the generated weights, in one matrix product. All rows must be full.
 
         Args:
             start: Weights to add to [n_rows * chunk].
-            factor: How much of the generated weights to add.
             embedding: The task embedding [embedding_size].
+            factor: How much of the generated weights to add. Default: all.
         """
-        features = with_one(self.task_features(embedding)) * factor
+        features = with_one(self.task_features(embedding))
+        if factor is not None:
+            features = features * factor
         return torch.addmm(start.view(self.n_rows, self.chunk), features, self.readout).flatten()
 
     def excerpt(self, embedding: Tensor, row: Tensor) -> Tensor:

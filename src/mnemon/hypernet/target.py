@@ -189,6 +189,18 @@ class Target(nn.Module):
         # In the default type, unless that would round: half precision gets wider, float64 stays.
         return torch.cat([part.to(torch.promote_types(part.dtype, torch.get_default_dtype())) for part in own])
 
+    def deviations(self, weights: Tensor) -> Tensor:
+        """Return for each weight the standard deviation of its tensor. Tensors of equal values get the mean.
+
+        Args:
+            weights: The flat vector of weights.
+        """
+        found = [weights[slot.start : slot.stop].std(correction=0) for slot in self.slots]
+        differing = [deviation for deviation in found if deviation > 0]
+        mean = torch.stack(differing).mean() if differing else weights.new_ones(())
+        units = [torch.where(d > 0, d, mean).expand(s.stop - s.start) for d, s in zip(found, self.slots, strict=True)]
+        return torch.cat([*units, weights.new_ones(self.statistics.size)])
+
     def head_slots(self) -> list[Slot]:
         """Return the slots of the last layer: one row per output, if the module is an ordinary one."""
         prefix = self.slots[-1].name.rpartition(".")[0]
