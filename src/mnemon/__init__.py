@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mnemon.learners.hypernet import HypernetLearner
     from mnemon.lifecycle import TaskModule
     from mnemon.memory.config import MemoryConfig
-    from mnemon.memory.networks import NetworkMemory
     from mnemon.models import TargetConfig, register_network
     from mnemon.optimizer import OptimizerConfig
     from mnemon.problem import Batch, Problem
@@ -70,7 +69,6 @@ __all__ = [
     "LearnedTask",
     "LoRA",
     "MemoryConfig",
-    "NetworkMemory",
     "OptimizerConfig",
     "Prediction",
     "Problem",
@@ -122,7 +120,6 @@ _HOMES = {
     "LearnedTask": "mnemon.continual.learned_task",
     "LoRA": "mnemon.continual.adapters",
     "MemoryConfig": "mnemon.memory.config",
-    "NetworkMemory": "mnemon.memory.networks",
     "OptimizerConfig": "mnemon.optimizer",
     "Prediction": "mnemon.continual.prediction",
     "Problem": "mnemon.problem",
