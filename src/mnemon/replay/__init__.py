@@ -43,12 +43,20 @@ def register_replay(name: str) -> Callable[[Source], Source]:
         UsageError: If the name is taken, or the class is no such source.
 
     Example:
-        >>> @mnemon.register_replay("buffer")
-        ... class Buffer(AbstractReplay):
+        >>> from dataclasses import dataclass
+        >>> @mnemon.register_replay("zeros")
+        ... class Zeros(mnemon.AbstractReplay):
         ...     @dataclass(frozen=True)
-        ...     class Config(ReplayConfig):
-        ...         model: str = "buffer"
-        ...         size: int = 200
+        ...     class Config(mnemon.ReplayConfig):
+        ...         model: str = "zeros"
+        ...     def __init__(self, config, problem):
+        ...         super().__init__()
+        ...         self.n_inputs = problem.n_inputs
+        ...     n_ready = property(lambda self: self.n_begun - self.in_task)
+        ...     def train_step(self, batch):
+        ...         return {}
+        ...     def draw(self, n, tasks):
+        ...         return mnemon.Replayed(torch.zeros(n, self.n_inputs), None)
     """
 
     def add(source: Source) -> Source:

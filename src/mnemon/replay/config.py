@@ -25,7 +25,12 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """Where inputs of earlier tasks come from. Each source has a class of its own, with its further settings."""
+    """Where inputs of earlier tasks come from. Each source has a class of its own, with its further settings.
+
+    Example:
+        >>> sorted(mnemon.ReplayConfig.variants())
+        ['gan', 'plain-vae', 'present', 'real', 'vae']
+    """
 
     section: ClassVar[str] = "replay"
     chosen_by: ClassVar[str] = "model"
@@ -43,7 +48,17 @@ class ReplayConfig:
 
     @classmethod
     def variant(cls, name: str) -> type[ReplayConfig]:
-        """Return the settings of a source."""
+        """Return the settings of a source.
+
+        Args:
+            name: The name of the source.
+
+        Returns:
+            The class of its settings.
+
+        Raises:
+            UsageError: If there is no such source.
+        """
         from mnemon.replay import REGISTRY
 
         return REGISTRY.find(name).Config
