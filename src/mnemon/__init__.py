@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
     from mnemon.continual.adapters import LoRA
+    from mnemon.continual.export import export
     from mnemon.continual.files import load
     from mnemon.continual.learned_task import LearnedTask
     from mnemon.continual.model import ContinualModel
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from mnemon.hypernet.target import Target
     from mnemon.inference.base import AbstractInference
     from mnemon.interop.avalanche import ContinualStrategy
-    from mnemon.interop.export import export
     from mnemon.learners import register_method
     from mnemon.learners.base import AbstractLearner, Answer, Counts
     from mnemon.learners.hypernet import HypernetLearner
@@ -138,7 +138,7 @@ _HOMES = {
     "TrainingConfig": "mnemon.training.trainer",
     "TrainingError": "mnemon.errors",
     "UsageError": "mnemon.errors",
-    "export": "mnemon.interop.export",
+    "export": "mnemon.continual.export",
     "load": "mnemon.continual.files",
     "register_benchmark": "mnemon.benchmarks.registry",
     "register_hypernet": "mnemon.hypernet",

@@ -18,6 +18,9 @@ from typing import Any
 from mnemon.errors import UsageError, suggest
 from mnemon.notation import NotationError, read_toml
 
+MOST_NAMED = 3
+"""Differences that an error names."""
+
 
 def build(schema: Any, values: Mapping[str, Any], where: str, what: str = "setting") -> Any:
     """Make a dataclass from plain values, checking every name and type.
@@ -297,3 +300,9 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], prefix: str = 
         elif a != b:
             found.append(f"{prefix}{key} ({a} and {b})")
     return found
+
+
+def first_of(differences: Sequence[str]) -> str:
+    """Name the first of some differences, and how many more there are."""
+    more = len(differences) - MOST_NAMED
+    return ", ".join(differences[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

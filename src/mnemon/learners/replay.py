@@ -21,6 +21,7 @@ from mnemon.benchmarks.task import Examples, TaskKind
 from mnemon.errors import UsageError
 from mnemon.learners.base import Counts, spared
 from mnemon.learners.one_network import AbstractOneNetworkLearner, OneNetworkConfig
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay import ReplayConfig, build_replay
 from mnemon.replay.source import AbstractReplay
@@ -103,10 +104,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
             share = 0.5 if self.config.shares is Shares.HALF else 1 / n_tasks
             loss = share * task_loss + (1 - share) * replay_loss
             terms["replay_loss"] = replay_loss.detach()
-        optimizer = self.optimizers["target"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        descend(self.optimizers["target"], loss)
         return {"task_loss": task_loss.detach(), **terms}
 
     def _replay_loss(self, outputs: Tensor, wanted: Tensor, tasks: Tensor | None) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.errors import UsageError
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms, pixels_of
 from mnemon.replay.config import GeneratorConfig
 from mnemon.replay.generator import AbstractGenerator
@@ -49,10 +50,7 @@ class GAN(AbstractGenerator):
         self.partner.train()
         of_real, of_fake = self.partner(torch.cat([real, fake.detach()])).chunk(2)
         discriminator_loss = 0.5 * ((of_real - 1).square().mean() + (of_fake + 1).square().mean())
-        optimizer = self.optimizers["partner"]
-        optimizer.zero_grad()
-        discriminator_loss.backward()
-        optimizer.step()
+        descend(self.optimizers["partner"], discriminator_loss)
         generator_loss = 0.5 * self.partner(fake).square().mean()
         terms = self.generator.memory.descend(generator_loss)
         penalty = {f"replay_{name}": value for name, value in terms.items()}

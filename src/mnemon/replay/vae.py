@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
 from mnemon.models.mlp import MLP
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms, pixels_of
 from mnemon.replay.config import DrawingConfig, GeneratorConfig
 from mnemon.replay.generator import AbstractGenerator
@@ -98,10 +99,7 @@ class PlainVAE(AbstractDrawing):
             terms |= {"replayed_reconstruction": reconstruction.detach(), "replayed_prior": prior.detach()}
             # Each task with the same weight.
             loss = (loss + (self.n_begun - 1) * (reconstruction + prior)) / self.n_begun
-        optimizer = self.optimizers["vae"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        descend(self.optimizers["vae"], loss)
         return terms
 
     def _losses(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
