@@ -20,7 +20,12 @@ from mnemon.registry import Registry
 
 @dataclass(frozen=True)
 class HypernetConfig:
-    """The network that generates the target's weights."""
+    """The network that generates the target's weights.
+
+    Example:
+        >>> mnemon.HypernetConfig(hidden=(32,), chunk=500).form
+        'chunked'
+    """
 
     form: str = "chunked"
     """chunked: asked chunk by chunk; structured: chunks end where layers and filters do; full: asked once."""
@@ -99,7 +104,7 @@ def register_hypernet(name: str) -> Callable[[Make], Make]:
     Example:
         >>> @mnemon.register_hypernet("linear")
         ... def linear(config, target):
-        ...     return FullHypernet(target.size, config.embedding_size, (), nn.Identity)
+        ...     return mnemon.FullHypernet(target.size, config.embedding_size, (), nn.Identity)
     """
 
     def add(make: Make) -> Make:

@@ -75,7 +75,12 @@ class Unit(str, Enum):
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """A hypernetwork, and how what it generates for earlier tasks is held in place."""
+    """A hypernetwork, and how the weights that it generates for earlier tasks are kept.
+
+    Example:
+        >>> mnemon.MemoryConfig(beta=0.05, hypernet=mnemon.HypernetConfig(hidden=(32,))).beta
+        0.05
+    """
 
     section: ClassVar[str] = "method"
     """What its settings are called by in errors."""
