@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mnemon.continual.learned_task import LearnedTask
     from mnemon.continual.model import ContinualModel
     from mnemon.continual.prediction import Prediction
+    from mnemon.continual.recognition import Recogniser, Recognition, Statistics
     from mnemon.continual.stream import Switch
     from mnemon.errors import CheckpointError, DataError, TrainingError, UsageError
     from mnemon.experiments.preset import register_presets
@@ -72,10 +73,13 @@ __all__ = [
     "OptimizerConfig",
     "Prediction",
     "Problem",
+    "Recogniser",
+    "Recognition",
     "ReplayConfig",
     "Replayed",
     "RunRecord",
     "Scenario",
+    "Statistics",
     "Switch",
     "Target",
     "TargetConfig",
@@ -124,8 +128,11 @@ _HOMES = {
     "Prediction": "mnemon.continual.prediction",
     "Problem": "mnemon.problem",
     "ReplayConfig": "mnemon.replay.config",
+    "Recogniser": "mnemon.continual.recognition",
+    "Recognition": "mnemon.continual.recognition",
     "Replayed": "mnemon.replay.source",
     "RunRecord": "mnemon.results.record",
+    "Statistics": "mnemon.continual.recognition",
     "Scenario": "mnemon.benchmarks.scenario",
     "Switch": "mnemon.continual.stream",
     "Target": "mnemon.hypernet.target",

@@ -14,11 +14,19 @@ from mnemon import interrupts
 from mnemon.continual import learning
 from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.data import collect_inputs
-from mnemon.continual.learned_task import LearnedTask
+from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.lock import alone
 from mnemon.continual.modules import copied
 from mnemon.continual.objective import Loss
-from mnemon.continual.prediction import Prediction, evaluated, inferred, told
+from mnemon.continual.prediction import Prediction, evaluated, inferred, recognised, told
+from mnemon.continual.recognition import (
+    OwnRecogniser,
+    Recogniser,
+    Recognition,
+    Statistics,
+    recognition_of,
+    way_of,
+)
 from mnemon.continual.state import Settings, State
 from mnemon.errors import UsageError, reason_of
 from mnemon.hypernet import HypernetConfig
@@ -55,7 +63,7 @@ class ContinualModel:
         lr: float = 2e-3,
         seed: int = 0,
         hypernet: HypernetConfig | None = None,
-        recognise: str = "entropy",
+        recognise: str | Statistics | Recogniser | None = "statistics",
     ):
         """Wrap a copy of a module; the module itself is not changed.
 
@@ -69,15 +77,18 @@ class ContinualModel:
             lr: Learning rate of Adam.
             seed: Seed of all random numbers. The same seed, data and calls give the same model.
             hypernet: The form of the hypernetwork, if you want to choose it; `compression` is then not used.
-            recognise: How the task of an input is inferred. "entropy": the task whose network has the lowest entropy,
-                relative to the task's usual entropy; it costs nothing and is often wrong. "density": each task also
-                learns a small density model of its inputs, which must lie between 0 and 1.
+            recognise: How the task of an input is inferred. "statistics": by sums over features of every task's
+                inputs, which hold no input; `Statistics(...)` has its settings. "density": each task also learns a
+                small density model of its inputs, which must lie between 0 and 1. "entropy": the task whose network
+                has the lowest entropy, relative to the task's usual entropy; it costs nothing and is often wrong.
+                None: not at all. Or an object with the methods of `Recogniser`.
 
         Raises:
             UsageError: A setting is out of range, or the module cannot take weights from outside.
         """
-        settings = Settings.checked(generate, adapters, compression, beta, lr, seed, hypernet, recognise)
-        self.state = State(module, settings)
+        way, statistics, own = way_of(recognise)
+        settings = Settings.checked(generate, adapters, compression, beta, lr, seed, hypernet, way, statistics)
+        self.state = State(module, settings, own)
         """What the other parts of mnemon work on; nothing here is for users to change."""
 
     # Learning
@@ -210,8 +221,11 @@ class ContinualModel:
     # Answering
 
     @alone
-    def predict(self, inputs: Any, task: str | None = None) -> Prediction:
+    def predict(self, inputs: Any, task: str | None = None, *, vote: int = 1) -> Prediction:
         """Predict the answers to some inputs.
+
+        Without the task, the network of the task that an input is taken for answers; "unknown" is an input that is
+        like none of the tasks' inputs. How well this works, `recognition` says.
 
         To infer the task by entropy, the entropy of each task's answer is divided by the logarithm of its number of
         classes: 0 is certain, 1 is a guess.
@@ -219,6 +233,7 @@ class ContinualModel:
         Args:
             inputs: A tensor or an array; several inputs of a module in a tuple.
             task: The task of the inputs. Default: infer it for each input.
+            vote: How many inputs in a row are known to be of one task; they are recognised together.
 
         Returns:
             Task, label and confidence for each input.
@@ -233,10 +248,55 @@ class ContinualModel:
         """
         index = None if task is None else self.state.index_of(task)
         found = collect_inputs(inputs, self.device, self.state.floats)
-        return inferred(self.state, found) if index is None else told(self.state, found, index)
+        return inferred(self.state, found, vote) if index is None else told(self.state, found, index)
 
     @alone
-    def evaluate(self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None) -> float:
+    def recognise(self, inputs: Any, *, vote: int = 1) -> list[str]:
+        """Return the task that each input is taken for, and ask no network.
+
+        Args:
+            inputs: Inputs of the module.
+            vote: How many inputs in a row are known to be of one task; they are recognised together.
+
+        Returns:
+            The name of a task for each input, or "unknown".
+
+        Raises:
+            UsageError: Nothing was learned yet, or the inputs do not fit the module.
+
+        Example:
+            >>> len(model.recognise(x[:3]))
+            3
+        """
+        found = recognised(self.state, collect_inputs(inputs, self.device, self.state.floats), vote)
+        return [self.tasks[i] if sure else UNKNOWN for i, sure in zip(found.index, found.known, strict=True)]
+
+    @alone
+    def recognition(self) -> Recognition:
+        """Return how well tasks are told apart by their inputs, as it was measured while each was learned.
+
+        Returns:
+            For each task the percentage of its training inputs that were recognised, each left out in turn; and which
+            tasks can hardly be told apart. Print it.
+
+        Raises:
+            UsageError: Tasks are not recognised by statistics, or nothing was learned yet.
+
+        Example:
+            >>> model.recognition().tasks == tuple(model.tasks)
+            True
+        """
+        sums = self.state.sums
+        if sums is None:
+            raise UsageError("Only recognise='statistics' measures how well tasks are told apart.")
+        if not self.tasks:
+            raise UsageError("Nothing was learned yet.")
+        return recognition_of(sums, self.tasks, [task.serial for task in self.state.tasks])
+
+    @alone
+    def evaluate(
+        self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None, vote: int = 1
+    ) -> float:
         """Return the accuracy in percent on data of a task, or the error of a regression.
 
         Args:
@@ -244,6 +304,7 @@ class ContinualModel:
             task: The name of the task.
             infer: Do not tell the model the task. An input whose task is inferred wrongly counts as wrong.
             loss: For a task that was learned with a loss of your own, and loaded from a file: the loss.
+            vote: With infer, how many inputs in a row are known to be of one task.
 
         Returns:
             The accuracy in percent, or the mean error.
@@ -255,7 +316,7 @@ class ContinualModel:
             >>> 0 <= model.evaluate((x, y), task="monday") <= 100
             True
         """
-        return evaluated(self.state, data, task, infer, loss)
+        return evaluated(self.state, data, task, infer, loss, vote)
 
     # The tasks
 
@@ -349,6 +410,8 @@ class ContinualModel:
         if name != task:
             self.state.check_new(name)
         self.state.tasks[index] = replace(self.state.tasks[index], name=name)
+        if isinstance(self.state.recogniser, OwnRecogniser):
+            self.state.recogniser.rename(task, name)
 
     @alone
     def network(self, task: str) -> nn.Module:

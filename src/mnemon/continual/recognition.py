@@ -10,15 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from mnemon.continual.adapters import AdaptedLinear
 from mnemon.continual.data import Data, Inputs
 from mnemon.continual.learned_task import Signature, signature
+from mnemon.continual.learner import ModuleLearner
 from mnemon.continual.objective import Goal, ObjectiveKind
-from mnemon.errors import UsageError
+from mnemon.errors import UsageError, choose
+from mnemon.inference.base import vote as averaged
 from mnemon.inference.features import (
     FITTED_ON,
     AbstractFeatures,
@@ -36,6 +40,10 @@ BATCH = 2000
 """Inputs that are added up at once."""
 PER_NUMBER = 16
 """Features for each number of an input, at most: more would say nothing new."""
+OWN_RIDGE, OWNS = 0.01, 8
+"""Ridge of a task's own Gaussian, as a share of the mean variance; own Gaussians that are kept once computed."""
+WIDEST = 20_000
+"""Features at most: their Gram matrix would take 1.6 GB."""
 LEAST, HARDLY = 64, 0.2
 """Features that small inputs have; share of a task's inputs taken for another from which the two are named."""
 
@@ -44,7 +52,9 @@ LEAST, HARDLY = 64, 0.2
 class Statistics:
     """How tasks are recognised by sums over features of their inputs.
 
-    >>> model = ContinualModel(my_module, recognise=Statistics(width=2000, false_alarms=0.01))
+    Example:
+        >>> recognise = mnemon.Statistics(width=500, false_alarms=0.01)
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3), recognise=recognise)
     """
 
     width: int = 1000
@@ -64,6 +74,8 @@ class Statistics:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        if self.width > WIDEST:
+            raise UsageError(f"width must be at most {WIDEST:,}, not {self.width:,}.")
         if not isinstance(self.false_alarms, (int, float)) or not 0 < self.false_alarms < 1:
             raise UsageError(f"false_alarms must be above 0 and below 1, not {self.false_alarms!r}.")
         if not isinstance(self.layer, str):
@@ -72,8 +84,58 @@ class Statistics:
             raise UsageError("features must be a function of the inputs, and no layer be named beside it.")
 
 
+class Way(str, Enum):
+    """How tasks are recognised."""
+
+    STATISTICS = "statistics"
+    """By sums over features of their inputs."""
+    FEATURES = "features"
+    """The same, with a function of the user's for the features."""
+    DENSITY = "density"
+    """By a density of each task's inputs."""
+    ENTROPY = "entropy"
+    """By whose network is surest."""
+    OWN = "own"
+    """By an object of the user's."""
+    NONE = "none"
+    """Not at all."""
+
+
+def way_of(recognise: Any) -> tuple[str, Statistics, Any]:
+    """Return the way that a user chose to recognise tasks, its settings, and what is of the user's own in it."""
+    if recognise is None:
+        return Way.NONE.value, Statistics(), None
+    if isinstance(recognise, Statistics):
+        way = Way.STATISTICS if recognise.features is None else Way.FEATURES
+        return way.value, recognise, recognise.features
+    if isinstance(recognise, str):
+        ways = dict.fromkeys(way.value for way in (Way.STATISTICS, Way.DENSITY, Way.ENTROPY))
+        choose("way to recognise tasks", recognise, ways)
+        return recognise, Statistics(), None
+    return Way.OWN.value, Statistics(), recognise
+
+
 class Recogniser(Protocol):
-    """A way of one's own to recognise tasks: these two methods."""
+    """A way of one's own to recognise tasks: these two methods.
+
+    Example:
+        >>> class ByBrightness:
+        ...     def __init__(self):
+        ...         self.usual = {}
+        ...
+        ...     def learn(self, inputs, targets, task):
+        ...         self.usual[task] = inputs[0].mean()
+        ...
+        ...     def scores(self, inputs):
+        ...         bright = inputs[0].mean(1)
+        ...         return {task: -(bright - usual).abs() for task, usual in self.usual.items()}
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3), recognise=ByBrightness())
+        >>> x, y = torch.rand(60, 4), torch.arange(60) % 3
+        >>> dim = model.learn((x / 9, y), task="dim", steps=5, quiet=True)
+        >>> bright = model.learn((x, y), task="bright", steps=5, quiet=True)
+        >>> model.recognise(torch.zeros(1, 4))
+        ['dim']
+    """
 
     def learn(self, inputs: Inputs, targets: Tensor, task: str) -> None:
         """Take note of the training examples of a task that was just learned."""
@@ -160,6 +222,35 @@ class KeptRecognition:
     tasks: tuple[TaskSums, ...]
 
 
+class OwnGaussian:
+    r"""The Gaussian of one task alone, whatever other tasks there are: by it inputs are told that are of no task.
+
+    Measured are $D / \bar D$ and $\log (D / \bar D) - \log (B / \bar B)$: the distance D to the nearest of its
+    classes, and the distance B to the middle of all its inputs, beside their means. The second finds what is near to
+    everything and like nothing, such as a faint image.
+    """
+
+    def __init__(self, sums: ClassSums):
+        self.gaussian = SharedGaussian(sums, [len(sums.counts)], OWN_RIDGE)
+        self.usual = self.gaussian.usual(sums)
+
+    def measures(self, features: Tensor) -> Tensor:
+        """Return both measures of inputs [n, 2]."""
+        return self._measures(self.gaussian.distances(features), self.gaussian.from_centre(features))
+
+    def measures_left_out(self, features: Tensor, classes: Tensor) -> Tensor:
+        """Return both measures of inputs that were added up, as if each had not been."""
+        distances = self.gaussian.distances_left_out(features, classes)
+        return self._measures(distances, self.gaussian.from_centre_left_out(features))
+
+    def _measures(self, distances: Tensor, centre: Tensor) -> Tensor:
+        far, off = (
+            (values / max(usual, 1e-12)).clamp_min(1e-12)
+            for values, usual in zip((distances.amin(1), centre), self.usual, strict=True)
+        )
+        return torch.stack([far, far.log() - off.log()], dim=1)
+
+
 class StatisticsRecogniser:
     """The sums of all tasks, in the order of the tasks, and what they say."""
 
@@ -173,7 +264,7 @@ class StatisticsRecogniser:
         self._again: TaskSums | None = None
         """The sums of a task that is learned again."""
         self._asked: SharedGaussian | None = None
-        self._usual: dict[int, tuple[float, float]] = {}
+        self._owns: dict[int, OwnGaussian] = {}
 
     # What changes it
 
@@ -217,12 +308,17 @@ class StatisticsRecogniser:
         """Keep the sums of these tasks, with as many features as there is room for."""
         width = self.width_for([len(task.counts) for task in tasks]) if tasks else 0
         self.tasks = [task.narrowed(min(width, *(len(t.sums[0]) for t in tasks))) for task in tasks]
-        self._asked, self._usual = None, {}
+        self._asked, self._owns = None, {}
 
     def width_for(self, n_classes: Sequence[int]) -> int:
         """Return how many features tasks of so many classes may have."""
         assert self.features is not None
         return width_within(self.settings.room, self.features.width, sum(n_classes), len(n_classes), 4)
+
+    def give_up(self, n_tasks: int) -> None:
+        """Have the first tasks alone; one that was to be learned again is gone."""
+        self._again = None
+        self.select(range(min(n_tasks, len(self.tasks))))
 
     # What it says
 
@@ -233,15 +329,13 @@ class StatisticsRecogniser:
         likely = gaussian.log_probability(distances, self.sharpness())
         by_task = gaussian.by_task(likely)
         by_task[:, ~torch.tensor(allowed)] = -math.inf
-        index = _voted(by_task, vote).argmax(1)
+        index = averaged(by_task, vote).argmax(1)
         strange = torch.zeros(len(index), dtype=torch.float64)
         bound = torch.tensor([task.strangeness.bound for task in self.tasks], dtype=torch.float64)[index]
-        centre = gaussian.from_centre(features)
         for task in index.unique().tolist():
             of = index == task
-            measures = self._measures(gaussian, task, distances[of], centre[of])
-            strange[of] = self.tasks[task].strangeness.of(measures)
-        return Recognised(index, _voted(strange[:, None], vote)[:, 0] <= bound, likely.exp())
+            strange[of] = self.tasks[task].strangeness.of(self._own(task).measures(features[of]))
+        return Recognised(index, averaged(strange[:, None], vote)[:, 0] <= bound, likely.exp())
 
     def gaussian(self) -> SharedGaussian:
         """Return the Gaussians of all classes, computed when they are first asked for."""
@@ -274,7 +368,7 @@ class StatisticsRecogniser:
         sharpness = best_sharpness(gaussian, distances, own)
         taken_for = gaussian.by_task(gaussian.log_probability(distances, sharpness)).argmax(1)
         shares = (taken_for.bincount(minlength=newest + 1).double() / len(taken_for)).tolist()
-        measures = self._measures(gaussian, newest, distances, gaussian.from_centre_left_out(features))
+        measures = self._own(newest).measures_left_out(features, classes)
         return replace(
             self.tasks[-1],
             sharpness=sharpness,
@@ -283,20 +377,13 @@ class StatisticsRecogniser:
             rivals=tuple((serial, share) for serial, share in zip(serials[:-1], shares, strict=False) if share),
         )
 
-    def _measures(self, gaussian: SharedGaussian, task: int, distances: Tensor, centre: Tensor) -> Tensor:
-        r"""Return two measures [n, 2] of how strange inputs are for a task, whatever other tasks there are.
-
-        $D / \bar D$ and $\log (D / \bar D) - \log (B / \bar B)$: the distance D to the nearest of its classes,
-        and the distance B to the middle of all tasks' inputs, beside what is usual for the task. The second finds
-        what is near to everything and like nothing, such as a faint image.
-        """
-        first = sum(gaussian.n_classes[:task])
-        nearest = distances[:, first : first + gaussian.n_classes[task]].amin(1)
-        if task not in self._usual:
-            self._usual[task] = gaussian.usual(self.tasks[task].class_sums())
-        to_class, to_centre = self._usual[task]
-        far, off = nearest / max(to_class, 1e-12), centre / max(to_centre, 1e-12)
-        return torch.stack([far, far.clamp_min(1e-12).log() - off.clamp_min(1e-12).log()], dim=1)
+    def _own(self, task: int) -> OwnGaussian:
+        """Return the Gaussian of a task alone; those asked for last are kept."""
+        if task not in self._owns:
+            self._owns[task] = OwnGaussian(self.tasks[task].class_sums())
+            if len(self._owns) > OWNS:
+                del self._owns[next(iter(self._owns))]
+        return self._owns[task]
 
     # Features
 
@@ -317,7 +404,7 @@ class StatisticsRecogniser:
     def form_of_features(self) -> AbstractFeatures:
         """Return features of the first task's inputs, still without what depends on the data."""
         if self.run is not None:
-            return LayerFeatures(self.run, self.settings.width, self.seed)
+            return LayerFeatures(self.run, self.settings.width, self.seed, isinstance(self.run, LayerOutputs))
         shapes = [shape for shape, _ in self.inputs]
         whole = [is_whole(dtype) for _, dtype in self.inputs]
         if len(shapes) == 1 and not whole[0]:
@@ -327,6 +414,46 @@ class StatisticsRecogniser:
 
     def _width(self, n_numbers: int) -> int:
         return min(self.settings.width, max(LEAST, PER_NUMBER * n_numbers))
+
+
+class LayerOutputs:
+    """What goes into a layer of a module as it came, or comes out of it."""
+
+    def __init__(self, learner: ModuleLearner, name: str, before: bool):
+        self.learner, self.name, self.before = learner, name, before
+
+    def __call__(self, inputs: Inputs) -> Tensor:
+        """Run the module on inputs and return what its layer took or gave."""
+        layer, caught = self.learner.memory.target.module.get_submodule(self.name), list[Any]()
+        if self.before:
+            handle = layer.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
+        else:
+            handle = layer.register_forward_hook(lambda _, given, found: caught.append(found))
+        try:
+            self.learner.start(inputs, training=False)
+        finally:
+            handle.remove()
+        if not caught or not isinstance(caught[-1], Tensor):
+            raise UsageError(f"Layer '{self.name}' gives no tensor when the module is run: name another one.")
+        return caught[-1].detach()
+
+
+def layer_of(learner: ModuleLearner, name: str) -> LayerOutputs | None:
+    """Return the layer of a module whose outputs are the features; None if they are of the inputs.
+
+    Without a name it is what goes into the last linear layer, where a part of the module stays as it came.
+    """
+    target = learner.memory.target
+    layers = dict(target.module.named_modules())
+    if name:
+        choose("layer", name, {key: None for key in layers if key})
+        return LayerOutputs(learner, name, before=False)
+    free = {slot.name for slot in target.slots}
+    if all(key in free for key, _ in target.module.named_parameters()):
+        return None
+    linear = [key for key, layer in layers.items() if key and isinstance(layer, (nn.Linear, AdaptedLinear))]
+    outer = [key for key in linear if not isinstance(layers.get(key.rpartition(".")[0]), AdaptedLinear)]
+    return LayerOutputs(learner, outer[-1], before=True) if outer else None
 
 
 def classes_of(data: Data, goal: Goal) -> tuple[Tensor, int]:
@@ -339,13 +466,6 @@ def classes_of(data: Data, goal: Goal) -> tuple[Tensor, int]:
 def is_whole(dtype: str) -> bool:
     """Tell whether inputs of a type are whole numbers, such as token ids."""
     return dtype.startswith(("int", "uint")) and dtype != "uint8"
-
-
-def _voted(values: Tensor, vote: int) -> Tensor:
-    """Return values [n, any], averaged over each `vote` rows that belong together."""
-    if vote == 1:
-        return values
-    return torch.cat([part.mean(0, keepdim=True).expand_as(part) for part in values.split(vote)])
 
 
 def _pair(values: Tensor) -> tuple[float, float]:
@@ -364,10 +484,16 @@ class OwnRecogniser:
                     f"the methods learn and scores; {type(recogniser).__name__} has no {name}."
                 )
         self.recogniser = recogniser
+        self.called: dict[str, str] = {}
+        """Under which name it knows a task that was renamed."""
 
     def learn(self, inputs: Inputs, targets: Tensor, task: str) -> None:
         """Show it the training examples of a task."""
         self.recogniser.learn(inputs, targets, task)
+
+    def rename(self, task: str, name: str) -> None:
+        """Take note of another name of a task."""
+        self.called[name] = self.called.pop(task, task)
 
     def recognise(self, inputs: Inputs, names: Sequence[str], allowed: Sequence[bool], vote: int) -> Recognised:
         """Return which of the allowed tasks inputs are taken for."""
@@ -377,14 +503,67 @@ class OwnRecogniser:
                 f"scores must return a dict from names of tasks to tensors, not {type(scores).__name__}."
             )
         columns = [
-            torch.as_tensor(scores[name]).cpu().double().reshape(n)
-            if name in scores and may
+            torch.as_tensor(scores[self.called.get(name, name)]).cpu().double().reshape(n)
+            if self.called.get(name, name) in scores and may
             else torch.full((n,), -math.inf, dtype=torch.float64)
             for name, may in zip(names, allowed, strict=True)
         ]
-        by_task = _voted(torch.stack(columns, dim=1), vote)
+        by_task = averaged(torch.stack(columns, dim=1), vote)
         best, index = by_task.max(1)
         known = best > -math.inf
         if "unknown" in scores:
-            known &= best >= _voted(torch.as_tensor(scores["unknown"]).cpu().double().reshape(n, 1), vote)[:, 0]
+            known &= best >= averaged(torch.as_tensor(scores["unknown"]).cpu().double().reshape(n, 1), vote)[:, 0]
         return Recognised(index, known)
+
+
+# What is shown of it
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """How well tasks are told apart by their inputs, as it was measured while each was learned.
+
+    Example:
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 2))
+        >>> x, y = torch.rand(60, 4), torch.arange(60) % 2
+        >>> for task, inputs in (("one", x), ("far", x + 5), ("same", x)):
+        ...     learned = model.learn((inputs, y), task=task, steps=5, quiet=True)
+        >>> [(task, other) for task, other, share in model.recognition().confused]
+        [('same', 'one')]
+    """
+
+    tasks: tuple[str, ...]
+    right: tuple[float, ...]
+    """Percentage of each task's training inputs, left out in turn, that were taken for it among the tasks of then."""
+    confused: tuple[tuple[str, str, float], ...]
+    """A task, another one, and the percentage of its inputs that were taken for the other one: what is above 20 %."""
+    features: int
+    """Features that the sums are over."""
+    n_bytes: int
+    """Bytes that the sums take."""
+
+    def __str__(self) -> str:
+        """Say it in lines, those that can hardly be told apart first."""
+        lines = [
+            f"'{task}' can hardly be told from '{other}': {share:.0f} % of its inputs were taken for it. Say which "
+            "task it is, or give several inputs of one task: vote=10."
+            for task, other, share in self.confused
+        ]
+        width = max(len(task) for task in self.tasks)
+        lines += [
+            f"{task:<{width}}  {right:5.1f} % recognised" for task, right in zip(self.tasks, self.right, strict=True)
+        ]
+        return "\n".join([*lines, f"{self.features:,} features, {self.n_bytes:,} bytes"])
+
+
+def recognition_of(sums: StatisticsRecogniser, names: Sequence[str], serials: Sequence[int]) -> Recognition:
+    """Return how well tasks of these names and serial numbers are told apart."""
+    name_of = dict(zip(serials, names, strict=True))
+    confused = tuple(
+        (name, name_of[serial], 100 * share)
+        for name, task in zip(names, sums.tasks, strict=True)
+        for serial, share in task.rivals
+        if serial in name_of and share >= HARDLY
+    )
+    right = tuple(100 * task.right for task in sums.tasks)
+    return Recognition(tuple(names), right, confused, sums.width, sums.nbytes)

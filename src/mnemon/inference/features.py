@@ -251,16 +251,16 @@ class SeveralFeatures(AbstractFeatures):
 
 
 class LayerFeatures(AbstractFeatures):
-    """What a function says of inputs, such as a layer of a network that never changes: brought to length 1, turned.
+    """What a function says of inputs, such as a layer of a network that never changes, brought to length 1 if wanted.
 
-    Turned by a random rotation, so that the first features alone are of the whole.
+    It is turned by a random rotation, so that the first features alone are of the whole.
     """
 
     rotation: Tensor
 
-    def __init__(self, run: Callable[[Inputs], Tensor], most: int, seed: int = 0):
+    def __init__(self, run: Callable[[Inputs], Tensor], most: int, seed: int = 0, normal: bool = True):
         super().__init__(0)
-        self._run, self._most, self._seed = run, most, seed
+        self._run, self._most, self._seed, self._normal = run, most, seed, normal
         self.register_buffer("rotation", torch.empty(0), persistent=False)
 
     @torch.no_grad()
@@ -275,13 +275,14 @@ class LayerFeatures(AbstractFeatures):
         self.rotation = torch.linalg.qr(square).Q[:, : self.width].contiguous()
 
     def forward(self, inputs: Inputs) -> Tensor:
-        return F.normalize(self._found(inputs), dim=1) @ self.rotation
+        found = self._found(inputs)
+        return (F.normalize(found, dim=1) if self._normal else found) @ self.rotation
 
     def _found(self, inputs: Inputs) -> Tensor:
         found = self._run(inputs)
         # Of a sequence the mean over its steps, of a map of channels the mean over its places.
         found = found.mean(1) if found.ndim == 3 else found.flatten(2).mean(2) if found.ndim > 3 else found
-        return found.reshape(len(found), -1).to(self.rotation.device, torch.float32)
+        return _folded(found.reshape(len(found), -1).to(self.rotation.device, torch.float32))
 
 
 def features_for(shape: Sequence[int], width: int, seed: int = 0) -> AbstractFeatures:

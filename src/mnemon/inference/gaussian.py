@@ -42,7 +42,6 @@ class SharedGaussian:
         self._total = _whitener(total, self.ridge * floor)
         self._means = (sums.means() - self.centre) @ self._within
         self._squares = self._means.square().sum(1)
-        self._inverses: dict[int, Tensor] = {}
 
     def whitened(self, features: Tensor) -> Tensor:
         """Return features in which the covariance within classes is the identity, in float64 and on the CPU."""
@@ -106,14 +105,7 @@ class SharedGaussian:
         within = sums.scatter_within() / n
         means, shares = sums.means() - self.centre, sums.counts / n
         around = within + means.T @ (means * shares[:, None])
-        return float((within * self._inverse(0)).sum()), float((around * self._inverse(1)).sum())
-
-    def _inverse(self, which: int) -> Tensor:
-        """Return the inverse of the covariance within classes (0) or of all (1), computed once."""
-        if which not in self._inverses:
-            whitener = (self._within, self._total)[which]
-            self._inverses[which] = whitener @ whitener.T
-        return self._inverses[which]
+        return _trace(within, self._within), _trace(around, self._total)
 
 
 def strength(sums: ClassSums) -> float:
@@ -165,3 +157,7 @@ def _whitener(covariance: Tensor, ridge: float) -> Tensor:
         if not int(failed):
             return torch.linalg.solve_triangular(root, eye, upper=False).T
         ridge = 10 * ridge + 1e-12  # rounding made it indefinite
+
+
+def _trace(covariance: Tensor, whitener: Tensor) -> float:
+    return float((covariance @ whitener).mul(whitener).sum())
