@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 # A public name has a line in each of the three lists below, and one in docs/reference.md; a test compares them.
 if TYPE_CHECKING:
-    from mnemon.benchmarks.registry import Benchmark
+    from mnemon.benchmarks.registry import Benchmark, register_benchmark
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
     from mnemon.continual.adapters import LoRA
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from mnemon.continual.prediction import Prediction
     from mnemon.continual.stream import Switch
     from mnemon.errors import CheckpointError, DataError, TrainingError, UsageError
-    from mnemon.hypernet import HypernetConfig
+    from mnemon.experiments.preset import register_presets
+    from mnemon.hypernet import HypernetConfig, register_hypernet
     from mnemon.hypernet.base import AbstractHypernet
     from mnemon.hypernet.chunked import ChunkedHypernet
     from mnemon.hypernet.full import FullHypernet
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from mnemon.inference.base import AbstractInference
     from mnemon.interop.avalanche import ContinualStrategy
     from mnemon.interop.export import export
+    from mnemon.learners import register_method
     from mnemon.learners.base import AbstractLearner, Answer, Counts
     from mnemon.learners.hypernet import HypernetLearner
     from mnemon.lifecycle import TaskModule
     from mnemon.memory.config import MemoryConfig
     from mnemon.memory.networks import NetworkMemory
-    from mnemon.models import TargetConfig
+    from mnemon.models import TargetConfig, register_network
     from mnemon.optimizer import OptimizerConfig
     from mnemon.problem import Batch, Problem
     from mnemon.replay.source import AbstractReplay, Replayed
@@ -87,6 +89,11 @@ __all__ = [
     "__version__",
     "export",
     "load",
+    "register_benchmark",
+    "register_hypernet",
+    "register_method",
+    "register_network",
+    "register_presets",
 ]
 
 _HOMES = {
@@ -131,6 +138,11 @@ _HOMES = {
     "UsageError": "mnemon.errors",
     "export": "mnemon.interop.export",
     "load": "mnemon.continual.files",
+    "register_benchmark": "mnemon.benchmarks.registry",
+    "register_hypernet": "mnemon.hypernet",
+    "register_method": "mnemon.learners",
+    "register_network": "mnemon.models",
+    "register_presets": "mnemon.experiments.preset",
 }
 """The module of each public name. A name is imported when it is first used: `import mnemon` does not import torch."""
 

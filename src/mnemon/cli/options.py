@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, Token
 
+from mnemon import plugins
 from mnemon.errors import UsageError
 from mnemon.experiments.upload import is_url
 
@@ -78,11 +79,14 @@ class Computing:
 
     def words(self) -> list[str]:
         """Return what to type to compute at the same place again."""
-        return given(
-            ("--data", self.data, None),
-            ("--device", self.device, "auto"),
-            ("--threads", self.threads, 1),
-            ("--on", self.on, None),
+        return (
+            given(
+                ("--data", self.data, None),
+                ("--device", self.device, "auto"),
+                ("--threads", self.threads, 1),
+                ("--on", self.on, None),
+            )
+            + plugins.words()
         )
 
 

@@ -1,7 +1,12 @@
-"""Methods of continual learning: one file each, one line here."""
+"""Methods of continual learning: one file each, one line here; others are registered from outside."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
+
+from mnemon.errors import UsageError
 from mnemon.learners.base import AbstractLearner
 from mnemon.learners.bounds import FinetunedTarget, FromScratch, Joint
 from mnemon.learners.from_scratch_hypernet import FromScratchHypernet
@@ -13,6 +18,9 @@ from mnemon.learners.online_ewc import OnlineEWC
 from mnemon.learners.replay import ReplayLearner
 from mnemon.learners.synaptic_intelligence import SynapticIntelligence
 from mnemon.learners.xdg import XdG
+from mnemon.registry import Registry
+
+Learner = TypeVar("Learner", bound=type[AbstractLearner])
 
 LEARNERS: dict[str, type[AbstractLearner]] = {
     "hypernet": HypernetLearner,
@@ -28,3 +36,38 @@ LEARNERS: dict[str, type[AbstractLearner]] = {
     "from-scratch-hypernet": FromScratchHypernet,
     "joint": Joint,
 }
+METHODS = Registry("method", LEARNERS, "method.name")
+"""The same table, open to plugins."""
+
+
+def register_method(name: str) -> Callable[[Learner], Learner]:
+    """Make a method of your own known by a name, beside those that come with mnemon.
+
+    Args:
+        name: Letters, digits, - and _; the word that `mnemon compare` and `--set method=` take.
+
+    Returns:
+        A decorator for a subclass of `AbstractLearner` with a dataclass `Config`, its settings.
+
+    Raises:
+        UsageError: If the name is taken, or the class is no method.
+
+    Example:
+        >>> @mnemon.register_method("my-ewc")
+        ... class MyEWC(OnlineEWC):
+        ...     pass
+    """
+
+    def add(method: Learner) -> Learner:
+        METHODS.add(name, _checked(method))
+        return method
+
+    return add
+
+
+def _checked(method: type[AbstractLearner]) -> type[AbstractLearner]:
+    if not (isinstance(method, type) and issubclass(method, AbstractLearner)):
+        raise UsageError(f"A method is a subclass of mnemon.AbstractLearner, not {method!r}.")
+    if not dataclasses.is_dataclass(getattr(method, "Config", None)):
+        raise UsageError(f"{method.__name__} needs its settings: a dataclass Config within it, which may be empty.")
+    return method

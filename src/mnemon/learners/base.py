@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -67,6 +67,11 @@ class AbstractLearner(CheckpointedModule, ABC):
     Config: ClassVar[type]
     answers_unseen: ClassVar[bool] = False
     """Whether `predict` is defined for tasks that were not yet begun."""
+    shares_batches: ClassVar[bool] = False
+    """Whether processes can share its batches: its steps draw no random numbers per example, so that parts of a batch
+    add up to the whole."""
+    maps_embeddings: ClassVar[bool] = False
+    """Whether each task is solved from a place in a space of embeddings, of which a map can be drawn."""
 
     _device_marker: Tensor
     """An empty tensor that moves with the learner, and so tells where new ones belong."""
@@ -90,6 +95,14 @@ class AbstractLearner(CheckpointedModule, ABC):
     def replay(self) -> AbstractReplay | None:
         """What draws inputs of earlier tasks again, if the method has such a model."""
         return None
+
+    @property
+    def task_embeddings(self) -> Sequence[Tensor]:
+        """The embedding of each task that was begun: what is written into one changes the task's answers."""
+        return ()
+
+    def check_shared(self) -> None:
+        """Refuse settings with which processes cannot share a batch, where the method as such allows it."""
 
     # The verbs of the trainer
 

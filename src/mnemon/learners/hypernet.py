@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,6 +19,7 @@ from mnemon.inference.entropy import EntropyInference
 from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
 from mnemon.memory.config import MemoryConfig, PenaltyForm
 from mnemon.memory.fisher import diagonal_fisher
+from mnemon.memory.lookahead import LookaheadMode
 from mnemon.memory.networks import NetworkMemory
 from mnemon.memory.penalty import WeightRange
 from mnemon.problem import Batch, Problem, Terms
@@ -63,6 +64,8 @@ class HypernetLearner(AbstractLearner):
                     raise UsageError(f"method.{name} must be at least 1, not {getattr(self, name)}.")
 
     config: Config
+    shares_batches = True
+    maps_embeddings = True
 
     def __init__(self, config: Config, problem: Problem):
         super().__init__(problem)
@@ -86,6 +89,14 @@ class HypernetLearner(AbstractLearner):
         # Computing only the task's own head saves a tenth of a step for 10 tasks and half of one for 250.
         self.cuts_outputs = self.memory.target.can_cut_outputs(torch.ones(2, *problem.input_shape))
         self.inference = self._make_inference()
+
+    @property
+    def task_embeddings(self) -> Sequence[Tensor]:
+        return list(self.memory.embeddings)
+
+    def check_shared(self) -> None:
+        if self.config.lookahead is LookaheadMode.DIFFERENTIATED:
+            raise UsageError("A differentiated lookahead is not shared by processes: take lookahead=constant.")
 
     def _make_inference(self) -> AbstractInference:
         return EntropyInference(self.problem)

@@ -79,6 +79,8 @@ class RunRecord:
     published: str = ""
     changes: list[str] = field(default_factory=list)
     """In what the settings differ from the preset's, as `--set` takes it; older records do not say."""
+    plugins: list[str] = field(default_factory=list)
+    """Modules from outside mnemon that the run needs, such as that of its method."""
     format: int = FORMAT
 
     @property
