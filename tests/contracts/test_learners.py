@@ -91,6 +91,10 @@ VARIANTS = [
     Case("hypernet-tir", CL3, "momentum", optimizer={"name": "sgd", "lr": 0.05, "momentum": 0.5}),
     Case("hypernet-tir", CL3, "learn last", {"replay.learn_last": True}),
     Case("hypernet-tir", CL3, "batch norm", network="normalized"),
+    Case("hypernet-stat", CL3, "and entropy", {"combine": "entropy"}),
+    Case("hypernet-stat", CL2, "and likelihood", {"combine": "likelihood"}),
+    Case("hypernet-stat", CL3, "batch norm", network="normalized"),
+    Case("statistics", CL3, "of patches", {"sums.image": [1, 9]}),
     Case("replay", CL3, "gan", {"replay.model": "gan"}),
     Case("replay", CL3, "batch norm", network="normalized"),
     Case("replay", CL1, "plain-vae", {"replay.model": "plain-vae"}),
@@ -126,6 +130,9 @@ VARIANTS = [
     Case("from-scratch-hypernet", CL1, "batch norm", network="normalized"),
     Case("from-scratch-hypernet", CL3, "own heads", {"heads": "own"}),
     Case("from-scratch-hypernet", CL1, "full", {"hypernet.form": "full"}),
+    Case("separate", CL1, "4 bits", {"bits": 4}),
+    Case("separate", CL3, "8 bits, from previous", {"bits": 8, "start": "previous"}),
+    Case("separate", CL1, "batch norm", {"bits": 8}, network="normalized"),
     Case("finetuned-target", CL1, "batch norm", network="normalized"),
     Case("finetuned-target", CL1, "kept optimizer", {"keep_optimizer": True}),
     Case("joint", CL3, "kept optimizer", {"keep_optimizer": True}),
@@ -257,14 +264,15 @@ def assert_answers_are_of_the_present_weights(asked: AbstractLearner, fresh: Abs
 
 def test_the_registry_holds_these_learners():
     assert list(LEARNERS) == [
-        "hypernet", "hypernet-tir", "hypernet-lik", "replay",
+        "hypernet", "hypernet-tir", "hypernet-lik", "hypernet-stat", "replay", "statistics",
         "online-ewc", "synaptic-intelligence", "hat", "xdg",
-        "finetuned-target", "from-scratch", "from-scratch-hypernet", "joint",
+        "finetuned-target", "from-scratch", "from-scratch-hypernet", "separate", "joint",
     ]  # fmt: skip
 
 
 def test_a_learner_is_defined_everywhere_unless_it_infers_the_task_or_must_be_told_it():
-    some = {"hypernet-tir": [CL2, CL3], "hypernet-lik": [CL2, CL3], "hat": [CL1], "xdg": [CL1]}
+    inferring = {name: [CL2, CL3] for name in ("hypernet-tir", "hypernet-lik", "hypernet-stat")}
+    some = {**inferring, "hat": [CL1], "xdg": [CL1]}
     assert {name: some.get(name, [CL1, CL2, CL3]) for name in LEARNERS} == DEFINED
 
 

@@ -38,7 +38,7 @@ MOST_PER_BYTE = 1000
 
 
 def save(model: ContinualModel, path: str | Path) -> Path:
-    """Write a model to a file, whole or not at all; return its path."""
+    """Write a model to a file, completely or not at all; return its path."""
     path, state = _file(path), model.state
     facts = {
         "format": FORMAT,
@@ -52,7 +52,7 @@ def save(model: ContinualModel, path: str | Path) -> Path:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write(path, state.learner.tensors(), facts)
+        checkpoint.write(path, state.learner.tensors(), facts, packed=state.settings.memory is Kind.EXACT)
     except OSError as error:
         kept = " The earlier file is as it was." if is_file(path) else ""
         raise CheckpointError(f"Could not save the model as {path}: {error.strerror or error}.{kept}") from error
@@ -60,9 +60,23 @@ def save(model: ContinualModel, path: str | Path) -> Path:
 
 
 def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
-    """Read a model; `module` must be built like the one that it was made with.
+    """Read a model from a file.
 
-    Weights that are generated come from the file; those that were never generated have to be the same.
+    Args:
+        path: The file that `ContinualModel.save` wrote; without an ending, `.mnemon` is added.
+        module: A module that is built like the one the model was made with. Weights that the model generates come
+            from the file; all others must be the same as before.
+
+    Returns:
+        The model, with all tasks that it has learned.
+
+    Raises:
+        CheckpointError: The file is missing or damaged, or the module does not fit it.
+
+    Example:
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3))
+        >>> mnemon.load(model.save("memory"), nn.Linear(4, 3)).tasks
+        []
     """
     path = _file(path)
     if not is_there(path):
