@@ -270,7 +270,9 @@ def table(case: Case, seeds: int, generated: bool) -> None:
 
 
 def _print_row(results: list[Result]) -> None:
-    mean = {name: statistics.fmean(getattr(r, name) for r in results) for name in ("during", "final", "nbytes", "seconds")}
+    mean = {
+        name: statistics.fmean(getattr(r, name) for r in results) for name in ("during", "final", "nbytes", "seconds")
+    }
     worst = max(result.worst for result in results)
     print(
         f"| {results[0].method} | {mean['during']:.2f} | {mean['final']:.2f} | {worst:.2f} | "

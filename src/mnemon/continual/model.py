@@ -68,7 +68,7 @@ class ContinualModel:
             generate: Patterns of parameter names, such as "head.*". These parameters differ from task to task; all
                 others stay as they are.
             adapters: Put low-rank adapters on linear layers. Only the adapters differ from task to task.
-            compression: Parameters of the hypernetwork per generated weight. Default: about 1, more for small modules.
+            compression: Parameters of the hypernetwork per generated weight. Default: about 1, more if it is small.
             beta: Strength of the penalty that keeps earlier tasks. Higher: less forgetting, slower learning.
             lr: Learning rate of Adam.
             seed: Seed of all random numbers. The same seed, data and calls give the same model.

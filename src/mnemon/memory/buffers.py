@@ -84,8 +84,10 @@ class BufferForm:
         parts = np.split(rounded.others, np.cumsum([buffer.nbytes for buffer in self.fresh.values()])[:-1])
         for (name, buffer), part in zip(self.fresh.items(), parts, strict=False):
             changed = (_bytes(buffer).astype(np.int64) + part) % 256
-            values = torch.from_numpy(changed.astype(np.uint8).copy()).view(buffer.dtype)
-            found[name] = values.view(buffer.shape)
+            found[name] = buffer.clone()
+            if buffer.numel():
+                values = torch.frombuffer(bytearray(changed.astype(np.uint8).tobytes()), dtype=buffer.dtype)
+                found[name].copy_(values.view(buffer.shape))
         ends = np.cumsum(self.channels)[:-1]
         pairs = zip(np.split(rounded.variances, ends), np.split(rounded.means, ends), strict=True)
         for name, moved, (variances, means) in zip(self.norms, rounded.moved, pairs, strict=False):
