@@ -1,4 +1,4 @@
-"""What the exact memory of `ContinualModel` keeps and costs, beside plain training and beside checkpoints of few bits.
+"""What the exact memory of `ContinualModel` keeps and costs, beside plain training and checkpoints of few bits.
 
 python -m benchmarks.exact_memory CASE … [--wheels FOLDER] [--cifar FOLDER] [--seeds N]
 
@@ -25,9 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import mnemon
-from benchmarks.continual import tiny_task
 from mnemon.memory.fineness import rate
-from mnemon.training.batches import Shuffled
 
 Data = tuple[Tensor, Tensor]
 
@@ -202,7 +200,7 @@ def accuracy(network: nn.Module, data: Data) -> float:
 
 
 def checkpoints(case: Case, networks: list[nn.Module], start: nn.Module, bits: int) -> Result:
-    """Keep the difference of each network to the start in so many bits per weight, small tensors and buffers whole."""
+    """Keep the difference of each network to the start in so many bits per weight; buffers whole."""
     scores, kept = [], sum(p.numel() for p in start.parameters()) * 4 if bits < 32 else 0
     for network, (_, test) in zip(networks, case.tasks, strict=True):
         copy = case.make().eval()
@@ -223,7 +221,7 @@ def _in_bits(values: Tensor, bits: int) -> Tensor:
     for share in torch.linspace(0.2, 1.0, 9):
         step = 2 * share * values.abs().max() / levels
         found = ((values / step - 0.5).round().clamp(-levels // 2, levels // 2 - 1) + 0.5) * step
-        if (moved := float((found - values).square().sum())) < error:
+        if (moved := float((found - values).detach().square().sum())) < error:
             best, error = found, moved
     return best
 

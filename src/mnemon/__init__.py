@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
     from mnemon.continual.adapters import LoRA
+    from mnemon.continual.export import export
     from mnemon.continual.files import load
     from mnemon.continual.learned_task import LearnedTask
     from mnemon.continual.model import ContinualModel
@@ -31,16 +32,16 @@ if TYPE_CHECKING:
     from mnemon.hypernet.target import Target
     from mnemon.inference.base import AbstractInference
     from mnemon.interop.avalanche import ContinualStrategy
-    from mnemon.interop.export import export
     from mnemon.learners import register_method
     from mnemon.learners.base import AbstractLearner, Answer, Counts
     from mnemon.learners.hypernet import HypernetLearner
     from mnemon.lifecycle import TaskModule
     from mnemon.memory.config import MemoryConfig
-    from mnemon.memory.networks import NetworkMemory
     from mnemon.models import TargetConfig, register_network
     from mnemon.optimizer import OptimizerConfig
     from mnemon.problem import Batch, Problem
+    from mnemon.replay import register_replay
+    from mnemon.replay.config import ReplayConfig
     from mnemon.replay.source import AbstractReplay, Replayed
     from mnemon.results.metrics import AccuracyMatrix
     from mnemon.results.record import RunRecord
@@ -68,10 +69,10 @@ __all__ = [
     "LearnedTask",
     "LoRA",
     "MemoryConfig",
-    "NetworkMemory",
     "OptimizerConfig",
     "Prediction",
     "Problem",
+    "ReplayConfig",
     "Replayed",
     "RunRecord",
     "Scenario",
@@ -94,6 +95,7 @@ __all__ = [
     "register_method",
     "register_network",
     "register_presets",
+    "register_replay",
 ]
 
 _HOMES = {
@@ -118,10 +120,10 @@ _HOMES = {
     "LearnedTask": "mnemon.continual.learned_task",
     "LoRA": "mnemon.continual.adapters",
     "MemoryConfig": "mnemon.memory.config",
-    "NetworkMemory": "mnemon.memory.networks",
     "OptimizerConfig": "mnemon.optimizer",
     "Prediction": "mnemon.continual.prediction",
     "Problem": "mnemon.problem",
+    "ReplayConfig": "mnemon.replay.config",
     "Replayed": "mnemon.replay.source",
     "RunRecord": "mnemon.results.record",
     "Scenario": "mnemon.benchmarks.scenario",
@@ -136,13 +138,14 @@ _HOMES = {
     "TrainingConfig": "mnemon.training.trainer",
     "TrainingError": "mnemon.errors",
     "UsageError": "mnemon.errors",
-    "export": "mnemon.interop.export",
+    "export": "mnemon.continual.export",
     "load": "mnemon.continual.files",
     "register_benchmark": "mnemon.benchmarks.registry",
     "register_hypernet": "mnemon.hypernet",
     "register_method": "mnemon.learners",
     "register_network": "mnemon.models",
     "register_presets": "mnemon.experiments.preset",
+    "register_replay": "mnemon.replay",
 }
 """The module of each public name. A name is imported when it is first used: `import mnemon` does not import torch."""
 

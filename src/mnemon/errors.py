@@ -28,10 +28,16 @@ def shortened(text: str) -> str:
 
 
 class UsageError(Exception):
-    """Something that the user can put right: one line, exit code 2 on the command line.
+    """Something that the user can put right. The message says what is wrong, with the value, and what to do.
 
-    What it says of names and values, whoever wrote them, can be shown: it is not too long, holds no password of a
-    URL, and commands no terminal.
+    On the command line it is one line, with exit code 2. The message is shortened if it is very long, shows no
+    password of a URL, and has no control characters.
+
+    Example:
+        >>> mnemon.LoRA(rank=0)
+        Traceback (most recent call last):
+        ...
+        mnemon.errors.UsageError: The rank of an adapter must be a whole number of at least 1, not 0.
     """
 
     def __str__(self) -> str:
@@ -39,20 +45,42 @@ class UsageError(Exception):
 
 
 class DataError(UsageError):
-    """A data set that is missing, damaged or not what its name says."""
+    """A data set that is missing, damaged or not what its name says.
+
+    Example:
+        >>> issubclass(mnemon.DataError, mnemon.UsageError)
+        True
+    """
 
 
 class CheckpointError(UsageError):
-    """A checkpoint or run folder that is missing, damaged, foreign or does not fit."""
+    """A checkpoint, run folder or model file that is missing, damaged, from other software, or does not fit.
+
+    Example:
+        >>> mnemon.load("nothing", nn.Linear(1, 1))
+        Traceback (most recent call last):
+        ...
+        mnemon.errors.CheckpointError: There is no file nothing.mnemon.
+    """
 
 
 class TrainingError(UsageError):
-    """Training that cannot go on, such as a loss that is not a number."""
+    """Training that cannot go on, such as a loss that is NaN.
+
+    Example:
+        >>> issubclass(mnemon.TrainingError, mnemon.UsageError)
+        True
+    """
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; its kind, if it has none."""
+    """Return the first line of an error's message, or its type if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line of an error's message without its full stop, to put into a sentence."""
+    return first_line(error).rstrip(".")
 
 
 def suggest(name: str, options: Iterable[str]) -> str:

@@ -82,6 +82,18 @@ VARIANTS = [
     Case("hypernet", CL1, "structured, weighted", {"hypernet.form": "structured", **WEIGHTED}),
     Case("hypernet", CL1, "partly frozen", {"generate": ["layers.1.*"]}),
     Case("hypernet", CL1, "batch norm, partly frozen", {"generate": ["last.*"]}, network="normalized"),
+    Case("hypernet", CL1, "own start", {"start": "own", "embedding_scale": 0.1}),
+    Case("hypernet", CL3, "own start, by layer", {"start": "own", "unit": "layer"}),
+    Case("hypernet", CL1, "own start, batch norm", {"start": "own"}, network="normalized"),
+    Case(
+        "hypernet",
+        CL3,
+        "own start, generated statistics",
+        {"start": "own", "statistics": "generated"},
+        network="normalized",
+    ),
+    Case("hypernet", CL1, "own start, weighted", {"start": "own", **WEIGHTED}),
+    Case("hypernet", CL1, "orthogonal chunks", {"hypernet.chunk_init": "orthogonal"}),
     Case("hypernet", CL1, "adamw", optimizer={"name": "adamw", "weight_decay": 0.1}),
     Case("hypernet", CL1, "sgd", {"beta": 0.02}, optimizer={"name": "sgd", "lr": 0.2}),
     Case("hypernet", CL1, "momentum", optimizer={"name": "sgd", "lr": 0.05, "momentum": 0.5}),
@@ -399,6 +411,7 @@ def test_what_is_counted_is_what_is_kept_after_the_last_task(case, make, train):
     left_out = {f"learner/{path}.{name}" for path, net in networks.items() for name, _ in net.named_buffers()}
     memory = getattr(learner, "memory", None)
     left_out |= {f"learner/memory.target.module.{name}" for name in (memory.target.frozen if memory else ())}
+    left_out |= {"learner/memory.own"}  # initial values follow from the seed
     kept = sum(tensor.numel() for name, tensor in put_away(learner).items() if name not in left_out)
     assert counts.learned + 3 * counts.per_task - counts.spared == kept
 

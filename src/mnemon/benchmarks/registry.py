@@ -19,10 +19,22 @@ Made = TypeVar("Made", bound=Callable[..., Any])
 
 
 class Benchmark(Protocol):
-    """The settings of a benchmark: a frozen dataclass of plain values that refuses wrong ones."""
+    """The settings of a benchmark: a frozen dataclass of plain values that refuses wrong ones.
+
+    Example:
+        >>> from mnemon.benchmarks.toy_regression import ToyRegression
+        >>> benchmark: mnemon.Benchmark = ToyRegression(n_train=10)
+        >>> len(benchmark.build(data=None, seed=0))
+        3
+    """
 
     def build(self, data: Path | None, seed: int) -> TaskStream:
-        """Return the tasks, with data sets from the folder `data` if one is named."""
+        """Return the tasks.
+
+        Args:
+            data: The folder with data sets, if one was given.
+            seed: The seed of what is random in the tasks.
+        """
         ...
 
 
@@ -56,7 +68,9 @@ def register_benchmark(name: str) -> Callable[[Made], Made]:
     Example:
         >>> @mnemon.register_benchmark("my-digits")
         ... def my_digits(data, seed):
-        ...     return own_data.from_arrays(tasks, seed=seed)
+        ...     examples = mnemon.Examples(torch.rand(10, 4), torch.arange(10) % 2)
+        ...     task = mnemon.Task("odd or even", examples, examples)
+        ...     return mnemon.TaskStream("my-digits", mnemon.TaskKind.CLASSIFICATION, (task,), (4,), 2)
     """
 
     def add(made: Made) -> Made:

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask, in_words, signature
-from mnemon.continual.modules import said
 from mnemon.continual.objective import IGNORED, Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.state import State
-from mnemon.errors import CheckpointError, UsageError
+from mnemon.errors import CheckpointError, UsageError, first_line
 from mnemon.inference.entropy import entropy
 from mnemon.seeding import with_random_numbers
 
@@ -26,7 +25,16 @@ CALIBRATION = 2000
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says of some inputs."""
+    """The model's answers to some inputs.
+
+    Example:
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3))
+        >>> data = torch.rand(60, 4), torch.arange(60) % 3
+        >>> learned = model.learn(data, task="monday", steps=5, quiet=True)
+        >>> prediction = model.predict(torch.rand(2, 4), task="monday")
+        >>> prediction.task, prediction.label.shape
+        (['monday', 'monday'], torch.Size([2]))
+    """
 
     task: list[str]
     """The task of each input, as told or as inferred; 'unknown' where no task is sure."""
@@ -73,7 +81,7 @@ def outputs_of(state: State, inputs: Inputs, index: int) -> Tensor:
         learned = state.tasks[index].inputs if index < len(state.tasks) else signature(inputs)
         raise UsageError(
             f"The module cannot take these inputs ({in_words(signature(inputs))}; it was learned with "
-            f"{in_words(learned)}): {said(error)}"
+            f"{in_words(learned)}): {first_line(error)}"
         ) from error
 
 

@@ -76,7 +76,10 @@ def register_presets(folder: str | Path) -> None:
         UsageError: If there is no preset in the folder, or a name is taken.
 
     Example:
-        >>> mnemon.register_presets(Path(__file__).parent / "presets")
+        >>> folder = Path("presets")
+        >>> folder.mkdir()
+        >>> _ = (folder / "short-digits.toml").write_text('like = "split-digits"')
+        >>> mnemon.register_presets(folder)
     """
     found = sorted(Path(folder).resolve().glob("*.toml"))
     if not found:

@@ -11,7 +11,7 @@ from mnemon.errors import UsageError, choose
 from mnemon.hypernet.base import AbstractHypernet, check_sizes
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.full import FullHypernet
-from mnemon.hypernet.init import Init, initialise
+from mnemon.hypernet.init import ChunkInit, Init, initialise
 from mnemon.hypernet.structure import structured_edges
 from mnemon.hypernet.target import Target
 from mnemon.models.mlp import ACTIVATIONS
@@ -20,7 +20,12 @@ from mnemon.registry import Registry
 
 @dataclass(frozen=True)
 class HypernetConfig:
-    """The network that generates the target's weights."""
+    """The network that generates the target's weights.
+
+    Example:
+        >>> mnemon.HypernetConfig(hidden=(32,), chunk=500).form
+        'chunked'
+    """
 
     form: str = "chunked"
     """chunked: asked chunk by chunk; structured: chunks end where layers and filters do; full: asked once."""
@@ -37,7 +42,12 @@ class HypernetConfig:
     init: Init = Init.XAVIER
     """Initial values: xavier, xavier-chunks (chunk embeddings too) or hyperfan."""
 
+    chunk_init: ChunkInit = ChunkInit.NORMAL
+    """Start of the chunk embeddings: normal (as init says) or orthogonal (init=xavier; chunks learn side by side)."""
+
     def __post_init__(self) -> None:
+        if self.chunk_init is ChunkInit.ORTHOGONAL and self.init is not Init.XAVIER:
+            raise UsageError(f"hypernet.chunk_init=orthogonal needs hypernet.init=xavier, not {self.init.value}.")
         REGISTRY.find(self.form)
         choose("activation", self.activation, ACTIVATIONS)
         sizes = ("embedding_size", "chunk", "chunk_embedding_size")
@@ -94,7 +104,7 @@ def register_hypernet(name: str) -> Callable[[Make], Make]:
     Example:
         >>> @mnemon.register_hypernet("linear")
         ... def linear(config, target):
-        ...     return FullHypernet(target.size, config.embedding_size, (), nn.Identity)
+        ...     return mnemon.FullHypernet(target.size, config.embedding_size, (), nn.Identity)
     """
 
     def add(make: Make) -> Make:
@@ -113,7 +123,7 @@ def _checked(make: MakeHypernet) -> MakeHypernet:
 def build_hypernet(config: HypernetConfig, target: Target) -> AbstractHypernet:
     """Return an initialised hypernetwork for all generated weights of a target."""
     hypernet = HYPERNETS[config.form](config, target)
-    initialise(hypernet, target, config.init)
+    initialise(hypernet, target, config.init, config.chunk_init)
     return hypernet
 
 

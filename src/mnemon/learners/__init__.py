@@ -59,8 +59,8 @@ def register_method(name: str) -> Callable[[Learner], Learner]:
         UsageError: If the name is taken, or the class is no method.
 
     Example:
-        >>> @mnemon.register_method("my-ewc")
-        ... class MyEWC(OnlineEWC):
+        >>> @mnemon.register_method("my-method")
+        ... class MyMethod(mnemon.HypernetLearner):
         ...     pass
     """
 

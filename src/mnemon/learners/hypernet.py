@@ -35,9 +35,21 @@ class Heads(str, Enum):
 
 
 class HypernetLearner(AbstractLearner):
-    """A hypernetwork maps a task's embedding to the target's weights; a penalty keeps the earlier ones.
+    """A hypernetwork generates the target's weights from a task embedding; a penalty keeps those of earlier tasks.
 
-    Where the task of an input is not told, the task whose network is surest answers (HNET+ENT).
+    Where the task of an input is not told, the task whose network has the lowest entropy answers (HNET+ENT).
+
+    Example:
+        >>> problem = mnemon.Problem(
+        ...     mnemon.TaskKind.CLASSIFICATION, n_tasks=2, input_shape=(4,), outputs_per_task=2,
+        ...     target=mnemon.TargetConfig(hidden=(6,)), optimizer=mnemon.OptimizerConfig(),
+        ... )
+        >>> learner = mnemon.HypernetLearner(mnemon.HypernetLearner.Config(beta=0.1), problem)
+        >>> learner.begin_task(0)
+        >>> list(learner.train_step(mnemon.Batch(0, torch.rand(8, 4), torch.zeros(8).long())))
+        ['task_loss']
+        >>> learner.predict(torch.rand(3, 4), task_id=0).shape
+        torch.Size([3, 2])
     """
 
     @dataclass(frozen=True)
@@ -68,6 +80,15 @@ class HypernetLearner(AbstractLearner):
     maps_embeddings = True
 
     def __init__(self, config: Config, problem: Problem):
+        """Make the hypernetwork.
+
+        Args:
+            config: The settings.
+            problem: What has to be learned.
+
+        Raises:
+            UsageError: Settings contradict the problem.
+        """
         super().__init__(problem)
         if config.vote > 1 and problem.scenario is Scenario.CL1:
             raise UsageError(

@@ -23,7 +23,12 @@ from mnemon.registry import Registry
 
 @dataclass(frozen=True)
 class TargetConfig:
-    """The network whose weights are learned or generated."""
+    """The network whose weights are learned or generated.
+
+    Example:
+        >>> mnemon.TargetConfig(hidden=(100, 100)).network
+        'mlp'
+    """
 
     network: str = "mlp"
     """mlp, or for images lenet, zenkenet, resnet32, resnet18 or wrn-28-10."""
