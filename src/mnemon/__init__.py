@@ -13,6 +13,12 @@ __version__ = "0.1.0"
 
 # A public name has a line in each of the three lists below, and one in docs/reference.md; a test compares them.
 if TYPE_CHECKING:
+    from mnemon.benchmarks.own_data import (
+        stream_from_arrays,
+        stream_from_csv,
+        stream_from_datasets,
+        stream_from_folder,
+    )
     from mnemon.benchmarks.registry import Benchmark, register_benchmark
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
@@ -96,6 +102,10 @@ __all__ = [
     "register_network",
     "register_presets",
     "register_replay",
+    "stream_from_arrays",
+    "stream_from_csv",
+    "stream_from_datasets",
+    "stream_from_folder",
 ]
 
 _HOMES = {
@@ -146,6 +156,10 @@ _HOMES = {
     "register_network": "mnemon.models",
     "register_presets": "mnemon.experiments.preset",
     "register_replay": "mnemon.replay",
+    "stream_from_arrays": "mnemon.benchmarks.own_data",
+    "stream_from_csv": "mnemon.benchmarks.own_data",
+    "stream_from_datasets": "mnemon.benchmarks.own_data",
+    "stream_from_folder": "mnemon.benchmarks.own_data",
 }
 """The module of each public name. A name is imported when it is first used: `import mnemon` does not import torch."""
 
