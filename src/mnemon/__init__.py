@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from mnemon.continual.model import ContinualModel
     from mnemon.continual.prediction import Prediction
     from mnemon.continual.stream import Switch
-    from mnemon.errors import CheckpointError, DataError, TrainingError, UsageError
+    from mnemon.errors import CheckpointError, DataError, Interrupted, TrainingError, UsageError
+    from mnemon.experiments.api.compare import compare
+    from mnemon.experiments.api.report import report
+    from mnemon.experiments.api.reproduce import reproduce
+    from mnemon.experiments.api.run import run
+    from mnemon.experiments.api.sweep import sweep
+    from mnemon.experiments.reproduce.outcome import Reproduction
     from mnemon.hypernet import HypernetConfig
     from mnemon.hypernet.base import AbstractHypernet
     from mnemon.hypernet.chunked import ChunkedHypernet
@@ -40,8 +46,11 @@ if TYPE_CHECKING:
     from mnemon.optimizer import OptimizerConfig
     from mnemon.problem import Batch, Problem
     from mnemon.replay.source import AbstractReplay, Replayed
+    from mnemon.results.comparison import ComparisonTable
     from mnemon.results.metrics import AccuracyMatrix
     from mnemon.results.record import RunRecord
+    from mnemon.results.study import Study
+    from mnemon.results.sweep import SweepResult
     from mnemon.training.trainer import Trainer, TrainingConfig
 
 __all__ = [
@@ -55,6 +64,7 @@ __all__ = [
     "Benchmark",
     "CheckpointError",
     "ChunkedHypernet",
+    "ComparisonTable",
     "ContinualModel",
     "ContinualStrategy",
     "Counts",
@@ -63,6 +73,7 @@ __all__ = [
     "FullHypernet",
     "HypernetConfig",
     "HypernetLearner",
+    "Interrupted",
     "LearnedTask",
     "LoRA",
     "MemoryConfig",
@@ -71,8 +82,11 @@ __all__ = [
     "Prediction",
     "Problem",
     "Replayed",
+    "Reproduction",
     "RunRecord",
     "Scenario",
+    "Study",
+    "SweepResult",
     "Switch",
     "Target",
     "TargetConfig",
@@ -85,8 +99,13 @@ __all__ = [
     "TrainingError",
     "UsageError",
     "__version__",
+    "compare",
     "export",
     "load",
+    "report",
+    "reproduce",
+    "run",
+    "sweep",
 ]
 
 _HOMES = {
@@ -100,6 +119,7 @@ _HOMES = {
     "Benchmark": "mnemon.benchmarks.registry",
     "CheckpointError": "mnemon.errors",
     "ChunkedHypernet": "mnemon.hypernet.chunked",
+    "ComparisonTable": "mnemon.results.comparison",
     "ContinualModel": "mnemon.continual.model",
     "ContinualStrategy": "mnemon.interop.avalanche",
     "Counts": "mnemon.learners.base",
@@ -108,6 +128,7 @@ _HOMES = {
     "FullHypernet": "mnemon.hypernet.full",
     "HypernetConfig": "mnemon.hypernet",
     "HypernetLearner": "mnemon.learners.hypernet",
+    "Interrupted": "mnemon.errors",
     "LearnedTask": "mnemon.continual.learned_task",
     "LoRA": "mnemon.continual.adapters",
     "MemoryConfig": "mnemon.memory.config",
@@ -116,8 +137,11 @@ _HOMES = {
     "Prediction": "mnemon.continual.prediction",
     "Problem": "mnemon.problem",
     "Replayed": "mnemon.replay.source",
+    "Reproduction": "mnemon.experiments.reproduce.outcome",
     "RunRecord": "mnemon.results.record",
     "Scenario": "mnemon.benchmarks.scenario",
+    "Study": "mnemon.results.study",
+    "SweepResult": "mnemon.results.sweep",
     "Switch": "mnemon.continual.stream",
     "Target": "mnemon.hypernet.target",
     "TargetConfig": "mnemon.models",
@@ -129,8 +153,13 @@ _HOMES = {
     "TrainingConfig": "mnemon.training.trainer",
     "TrainingError": "mnemon.errors",
     "UsageError": "mnemon.errors",
+    "compare": "mnemon.experiments.api.compare",
     "export": "mnemon.interop.export",
     "load": "mnemon.continual.files",
+    "report": "mnemon.experiments.api.report",
+    "reproduce": "mnemon.experiments.api.reproduce",
+    "run": "mnemon.experiments.api.run",
+    "sweep": "mnemon.experiments.api.sweep",
 }
 """The module of each public name. A name is imported when it is first used: `import mnemon` does not import torch."""
 

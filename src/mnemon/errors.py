@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from mnemon.printable import printable, without_passwords
@@ -48,6 +49,18 @@ class CheckpointError(UsageError):
 
 class TrainingError(UsageError):
     """Training that cannot go on, such as a loss that is not a number."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended what was done. Its text says what is saved and how to resume.
+
+    It is a `KeyboardInterrupt`: `except Exception` does not catch it, and a script ends.
+    """
+
+    def __init__(self, text: str, folder: Path | None = None):
+        super().__init__(text)
+        self.folder = folder
+        """Where everything is that was saved."""
 
 
 def first_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ app = App(
 
 def console(stderr: bool = False) -> Console:
     """Return the terminal, for what is said or for errors."""
-    from mnemon.cli.terminal import Terminal
+    from mnemon.results.terminal.console import Terminal
 
     return Terminal(stderr)
 

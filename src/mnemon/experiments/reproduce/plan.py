@@ -10,12 +10,13 @@ from pathlib import Path
 
 from mnemon.config import differences
 from mnemon.errors import DataError, UsageError
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
 from mnemon.experiments.reproduce.run_index import RunIndex, key_of, substance
 from mnemon.experiments.reproduce.verdict import MeasuredCell
-from mnemon.experiments.run import Compute, begin
+from mnemon.experiments.run import build_run
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
-from mnemon.experiments.study import Job
 from mnemon.results.naming import short_name
 from mnemon.results.record import RECORD, RunRecord, make_folder
 from mnemon.whole_files import is_there
@@ -158,7 +159,7 @@ def missing_data(jobs: Sequence[Job], compute: Compute) -> dict[str, str]:
             continue
         checked.add(kind)
         try:
-            begin(job.config, job.seed, compute)
+            build_run(job.config, job.seed, compute)
         except DataError as error:
             missing[job.config.benchmark_name] = str(error)
     return missing
