@@ -17,6 +17,7 @@ app = App(
     help="Continual learning with task-conditioned hypernetworks: learn tasks one after another, remember them all.",
     version=mnemon.__version__,
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,  # it is told how to resume
 )
 
 

@@ -54,7 +54,7 @@ def sweep(
     seed
         Seed of every trial, and of the choice of settings. Default: 0.
     """
-    if space is None and resume is None and not any((set_, out, storage, study)):
+    if space is None and resume is None and (trials is None or trials > 0):
         _list_spaces(trials)
         return 0
 

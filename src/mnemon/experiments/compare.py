@@ -80,7 +80,7 @@ def resumed_runs(folder: Path) -> list[Job]:
 
 
 def keep_failures(folder: Path, failures: Failures) -> None:
-    """Note in a comparison's folder which runs could not go on, and why."""
+    """Note in a comparison's folder which runs failed, and why."""
     reasons = {job.folder.relative_to(folder).as_posix(): str(error) for job, error in failures}
     replace(Comparison.read(folder), failures=reasons).write(folder)
 

@@ -28,7 +28,7 @@ from mnemon.results import samples
 from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.results.sweep import is_sweep
-from mnemon.seeding import derive, seed_all
+from mnemon.seeding import derive, random_numbers_kept, seed_all
 from mnemon.training import checkpoint
 from mnemon.training.trainer import Progress, Trainer, Watcher, idle_mechanisms, task_alarms
 from mnemon.whole_files import is_there, remove_leftovers
@@ -70,7 +70,7 @@ def new_folder(folder: Path) -> Path:
     """Make a folder for what a command does; one that exists is never touched."""
     if is_there(folder):
         command = resuming(folder)
-        remedy = f", or go on with what is in it: {command}" if command else "."
+        remedy = f", or resume what is in it: {command}" if command else "."
         raise UsageError(f"{folder} exists already and is left as it is. Choose another --out{remedy}")
     try:
         folder.mkdir(parents=True)
@@ -80,7 +80,7 @@ def new_folder(folder: Path) -> Path:
 
 
 def resuming(folder: Path) -> str:
-    """Return what to type to go on with what is in a folder; nothing where there is nothing to go on with."""
+    """Return what to type to resume what is in a folder; nothing where there is nothing to resume."""
     holds = {
         "sweep": is_sweep(folder),
         "compare": is_comparison(folder),
@@ -108,7 +108,7 @@ def build_run(config: RunConfig, seed: int, compute: Compute) -> BuiltRun:
 
     The device in the record is a word: who runs it, perhaps on another machine, looks whether there is one.
     """
-    with threads_of_torch(compute.threads):
+    with threads_of_torch(compute.threads), random_numbers_kept():
         stream = build_stream(config, seed, compute)
         try:
             learner = build_learner(config, stream, seed)
@@ -128,7 +128,7 @@ def execute(job: Job, context: RunContext) -> RunRecord:
     """
     crew, folder, compute = context.crew, job.folder, context.compute
     alone = alone_in(folder) if crew.leads else nullcontext()
-    with alone, _out_of_memory_in_words(), threads_of_torch(compute.threads):
+    with alone, _out_of_memory_in_words(), threads_of_torch(compute.threads), random_numbers_kept():
         if crew.leads:
             remove_leftovers(folder, at_once=True)
         recorder, trainer = crew.together(lambda: _prepare(job, context))
@@ -210,7 +210,7 @@ def _check_moments(moments: Sequence[tuple[int, int]], folder: Path) -> None:
     if len(different) > 1:
         raise CheckpointError(
             f"The processes do not see the same checkpoint in {folder}: they are at {' and '.join(different)}. "
-            "Put the folder where all machines see it, or go on without torchrun."
+            "Put the folder where all machines see it, or resume without torchrun."
         )
 
 

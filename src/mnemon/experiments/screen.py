@@ -24,7 +24,7 @@ SECONDS = 30.0
 
 
 class RunsView(Protocol):
-    """Shows runs while they go on."""
+    """Shows runs while they are under way."""
 
     def __enter__(self) -> RunsView: ...
 
@@ -35,7 +35,7 @@ class RunsView(Protocol):
 
 
 class TrialsView(Protocol):
-    """Shows the trials of a sweep while it goes on."""
+    """Shows the trials of a sweep while it is under way."""
 
     def __enter__(self) -> TrialsView: ...
 
@@ -55,11 +55,11 @@ class Screen:
         """Show what came out, where it is not returned to somebody who looks at it."""
 
     def runs(self, jobs: Sequence[Job]) -> RunsView:
-        """Return what shows runs while they go on."""
+        """Return what shows runs while they are under way."""
         return _Unseen()
 
     def trials(self, record: SweepRecord) -> TrialsView:
-        """Return what shows the trials of a sweep while it goes on."""
+        """Return what shows the trials of a sweep while it is under way."""
         return _Unseen()
 
     def saved(self, folder: Path) -> None:

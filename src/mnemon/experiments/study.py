@@ -25,7 +25,7 @@ from mnemon.whole_files import is_there, remove_leftovers
 
 
 class StudyError(TrainingError):
-    """Runs that could not go on, while the others did."""
+    """Runs that failed, while the others did not."""
 
     def __init__(self, failures: Failures, n_jobs: int, folder: Path):
         self.failures = failures
@@ -34,7 +34,7 @@ class StudyError(TrainingError):
         job, error = failures[0]
         what = "runs" if job.label else "seeds"
         more = f" {len(failures)} of {n_jobs} {what} failed." if len(failures) > 1 else ""
-        super().__init__(f"{job.title}: {error}{more} All {what} are saved in {folder}.")
+        super().__init__(f"{job.title}: {error}{more} All {what} are saved to {folder}.")
 
 
 Failures = list[tuple[Job, UsageError]]
@@ -65,7 +65,7 @@ def resumed_jobs(
     """Return the jobs of a folder's unfinished runs; settings given beside it must be the same."""
     if is_comparison(folder) or is_sweep(folder):
         what = "comparison of methods" if is_comparison(folder) else "sweep"
-        raise UsageError(f"{folder} holds a {what}. Go on with: {resuming(folder)}")
+        raise UsageError(f"{folder} holds a {what}. Resume it with: {resuming(folder)}")
     records = {path: RunRecord.read(path) for path in find_runs(folder)}
     for path in records:  # finished ones, too, which are not begun again: they may have been killed at their end
         remove_leftovers(path)

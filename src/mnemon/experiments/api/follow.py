@@ -1,4 +1,4 @@
-"""Runs that a user follows: shown while they go on, and stopped by Ctrl-C so that they can be resumed."""
+"""Runs that a user follows: shown while they are under way, and stopped by Ctrl-C so that they can be resumed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from mnemon.experiments.control import StopFlag
 from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.screen import Screen
 from mnemon.experiments.study import run_jobs
-from mnemon.seeding import random_numbers_kept
 from mnemon.training.checkpoint import FILE
 from mnemon.training.trainer import Stopped
 from mnemon.whole_files import is_there
@@ -27,7 +26,6 @@ def follow_jobs(jobs: Sequence[Job], context: RunContext, screen: Screen, folder
     with (
         resumable(folder, context.resume, lambda: _what_is_kept(jobs)) as should_stop,
         screen.runs(jobs) as view,
-        random_numbers_kept(),
     ):
         run_jobs(jobs, replace(context, on_event=view.on_event, should_stop=should_stop))
 

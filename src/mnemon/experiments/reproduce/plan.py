@@ -64,7 +64,7 @@ class ReproductionPlan:
     """What is left to run."""
     n_done: int
     n_begun: int
-    """Of the jobs, how many go on from a checkpoint."""
+    """Of the jobs, how many are resumed from a checkpoint."""
     seconds: float
     """About how long the jobs take on one core."""
     skipped: list[Wanted]
@@ -95,7 +95,7 @@ def make_plan(
         begun = index.unfinished.get(key, {}).get(seed)
         config, folder = (begun.config, begun.folder) if begun else _new_run(one, seed, out)
         if folder in taken:
-            raise UsageError(f"Two different runs would both be kept in {folder}: name their settings alike.")
+            raise UsageError(f"Two different runs would both be saved to {folder}: name their settings alike.")
         taken.add(folder)
         n_begun += begun is not None
         seconds += one.variant.seconds

@@ -53,7 +53,8 @@ def prepare(asked: SweepRequest, compute: Compute) -> Prepared:
     """Begin a sweep, or resume the one that is in a folder."""
     check_optuna()
     if asked.resume is not None:
-        return _resumed(asked, asked.resume, load_space(str(asked.resume / SPACE)))
+        record = SweepRecord.read(asked.resume)
+        return _resumed(asked, asked.resume, record, load_space(str(asked.resume / SPACE)))
     space = load_space(asked.space or DEFAULT, asked.overrides)
     folder = asked.out or dated_folder(short_name(f"sweep-{space.name}", asked.overrides))
     if not is_sweep(folder):
@@ -61,11 +62,11 @@ def prepare(asked: SweepRequest, compute: Compute) -> Prepared:
     record = SweepRecord.read(folder)
     if (asked.seed or 0, asked.study or record.study) != (record.seed, record.study):
         raise UsageError(f"The sweep in {folder} has seed {record.seed} and is the study '{record.study}'.")
-    return _resumed(asked, folder, space)
+    return _resumed(asked, folder, record, space)
 
 
-def _resumed(asked: SweepRequest, folder: Path, space: Space) -> Prepared:
-    record, url = SweepRecord.read(folder), asked.storage
+def _resumed(asked: SweepRequest, folder: Path, record: SweepRecord, space: Space) -> Prepared:
+    url = asked.storage
     if url is None and "***" in record.storage:
         raise UsageError(f"The study is in {record.storage}: give its URL with the password by --storage.")
     if url is not None and without_password(url) != record.storage:

@@ -3,7 +3,7 @@
 The parent alone speaks with the study. It asks for a trial, hands it as a job to an engine, reports what is measured
 after each task, stops what is pruned, and tells the study how a trial ended. A trial that did not come to its end
 (stopped, killed, its machine gone) is put back: it fails, and one with the same settings waits for its turn, which
-goes on from the checkpoint if that is at hand.
+resumes from the checkpoint if that is at hand.
 """
 
 from __future__ import annotations
