@@ -30,7 +30,8 @@ LAYERS = [
     {"lifecycle", "problem", "hypernet"},
     {"models", "benchmarks"},
     {"config", "results", "seeding", "optimizer"},
-    {"whole_files"},
+    {"whole_files", "registry"},
+    {"plugins"},
     {"errors", "notation", "printable", "interrupts", "allocator"},
 ]
 """A line may import from lines below it, never above."""

@@ -21,12 +21,14 @@ SIZES: dict[str, Any] = {
     "decoder": [10],
     "latent": 3,
     "condition_size": 2,
+    "width": 16,
 }
 """By the last part of a setting's path, wherever a learner has it."""
 
 OWN: dict[str, dict[str, Any]] = {
     "hypernet": {"beta": 0.1},
     "hypernet-tir": {"beta": 0.1, "replay.beta": 0.1},
+    "hypernet-stat": {"beta": 0.1},
     "replay": {"replay.beta": 0.1},
     "online-ewc": {"strength": 100.0},
     "synaptic-intelligence": {"strength": 3.0},

@@ -52,7 +52,7 @@ def prepare(folder: Path) -> tuple[Path, list[str], list[str]]:
     Path("preset.toml").write_text('like = "split-digits"\n[method]\nbeta = "x"\n')
     names = [preset.name for preset in all_presets() if "digits" in preset.name or preset.name == "toy"]
     names += [*all_spaces(), *(recipe.name for recipe in chosen((), ()))]
-    names += [name for registry in REGISTRIES.values() for name in registry]
+    names += [name for registry in REGISTRIES.values() for name in registry.table]
     tables = resolve(all_presets()[0], ()).plain()
     settings = [f"{section}.{key}" for section, table in tables.items() if isinstance(table, dict) for key in table]
     return home, names, settings

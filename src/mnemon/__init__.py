@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 # A public name has a line in each of the three lists below, and one in docs/reference.md; a test compares them.
 if TYPE_CHECKING:
-    from mnemon.benchmarks.registry import Benchmark
+    from mnemon.benchmarks.registry import Benchmark, register_benchmark
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
     from mnemon.continual.adapters import LoRA
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from mnemon.experiments.api.reproduce import reproduce
     from mnemon.experiments.api.run import run
     from mnemon.experiments.api.sweep import sweep
+    from mnemon.experiments.preset import register_presets
     from mnemon.experiments.reproduce.outcome import Reproduction
-    from mnemon.hypernet import HypernetConfig
+    from mnemon.hypernet import HypernetConfig, register_hypernet
     from mnemon.hypernet.base import AbstractHypernet
     from mnemon.hypernet.chunked import ChunkedHypernet
     from mnemon.hypernet.full import FullHypernet
@@ -37,12 +38,12 @@ if TYPE_CHECKING:
     from mnemon.inference.base import AbstractInference
     from mnemon.interop.avalanche import ContinualStrategy
     from mnemon.interop.export import export
+    from mnemon.learners import register_method
     from mnemon.learners.base import AbstractLearner, Answer, Counts
     from mnemon.learners.hypernet import HypernetLearner
     from mnemon.lifecycle import TaskModule
     from mnemon.memory.config import MemoryConfig
-    from mnemon.memory.networks import NetworkMemory
-    from mnemon.models import TargetConfig
+    from mnemon.models import TargetConfig, register_network
     from mnemon.optimizer import OptimizerConfig
     from mnemon.problem import Batch, Problem
     from mnemon.replay.source import AbstractReplay, Replayed
@@ -77,7 +78,6 @@ __all__ = [
     "LearnedTask",
     "LoRA",
     "MemoryConfig",
-    "NetworkMemory",
     "OptimizerConfig",
     "Prediction",
     "Problem",
@@ -102,6 +102,11 @@ __all__ = [
     "compare",
     "export",
     "load",
+    "register_benchmark",
+    "register_hypernet",
+    "register_method",
+    "register_network",
+    "register_presets",
     "report",
     "reproduce",
     "run",
@@ -132,7 +137,6 @@ _HOMES = {
     "LearnedTask": "mnemon.continual.learned_task",
     "LoRA": "mnemon.continual.adapters",
     "MemoryConfig": "mnemon.memory.config",
-    "NetworkMemory": "mnemon.memory.networks",
     "OptimizerConfig": "mnemon.optimizer",
     "Prediction": "mnemon.continual.prediction",
     "Problem": "mnemon.problem",
@@ -156,6 +160,11 @@ _HOMES = {
     "compare": "mnemon.experiments.api.compare",
     "export": "mnemon.interop.export",
     "load": "mnemon.continual.files",
+    "register_benchmark": "mnemon.benchmarks.registry",
+    "register_hypernet": "mnemon.hypernet",
+    "register_method": "mnemon.learners",
+    "register_network": "mnemon.models",
+    "register_presets": "mnemon.experiments.preset",
     "report": "mnemon.experiments.api.report",
     "reproduce": "mnemon.experiments.api.reproduce",
     "run": "mnemon.experiments.api.run",

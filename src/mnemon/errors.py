@@ -29,10 +29,16 @@ def shortened(text: str) -> str:
 
 
 class UsageError(Exception):
-    """Something that the user can put right: one line, exit code 2 on the command line.
+    """Something that the user can put right. The message says what is wrong, with the value, and what to do.
 
-    What it says of names and values, whoever wrote them, can be shown: it is not too long, holds no password of a
-    URL, and commands no terminal.
+    On the command line it is one line, with exit code 2. The message is shortened if it is very long, shows no
+    password of a URL, and has no control characters.
+
+    Example:
+        >>> mnemon.LoRA(rank=0)
+        Traceback (most recent call last):
+        ...
+        mnemon.errors.UsageError: The rank of an adapter must be a whole number of at least 1, not 0.
     """
 
     def __str__(self) -> str:
@@ -40,24 +46,54 @@ class UsageError(Exception):
 
 
 class DataError(UsageError):
-    """A data set that is missing, damaged or not what its name says."""
+    """A data set that is missing, damaged or not what its name says.
+
+    Example:
+        >>> issubclass(mnemon.DataError, mnemon.UsageError)
+        True
+    """
 
 
 class CheckpointError(UsageError):
-    """A checkpoint or run folder that is missing, damaged, foreign or does not fit."""
+    """A checkpoint, run folder or model file that is missing, damaged, from other software, or does not fit.
+
+    Example:
+        >>> mnemon.load("nothing", nn.Linear(1, 1))
+        Traceback (most recent call last):
+        ...
+        mnemon.errors.CheckpointError: There is no file nothing.mnemon.
+    """
 
 
 class TrainingError(UsageError):
-    """Training that cannot go on, such as a loss that is not a number."""
+    """Training that cannot go on, such as a loss that is NaN.
+
+    Example:
+        >>> issubclass(mnemon.TrainingError, mnemon.UsageError)
+        True
+    """
 
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended what was done. Its text says what is saved and how to resume.
 
     It is a `KeyboardInterrupt`: `except Exception` does not catch it, and a script ends.
+
+    Example:
+        >>> try:
+        ...     raise mnemon.Interrupted("Stopped. Resume with: mnemon.run(resume='runs/one')", Path("runs/one"))
+        ... except mnemon.Interrupted as stop:
+        ...     print(stop.folder)
+        runs/one
     """
 
     def __init__(self, text: str, folder: Path | None = None):
+        """Say what is saved.
+
+        Args:
+            text: What is said.
+            folder: Where everything is that was saved.
+        """
         super().__init__(text)
         self.folder = folder
         """Where everything is that was saved."""

@@ -14,14 +14,27 @@ from mnemon.errors import CheckpointError
 
 
 class TaskModule(nn.Module):
-    """A module with a life in tasks.
+    """A module with hooks for the start and the end of each task: a learner, or a piece of one.
 
-    The learner that owns it calls, on all parts of itself: `add_task`, then `start_learning`, then `rebuild` when a
-    task begins; `finish_learning` when it ends. What must survive a restart is in `state_dict()` and in `optimizers`.
-    A part that owns other parts leaves these calls to the learner.
+    The learner that owns it calls the hooks of all its pieces: `add_task`, `start_learning` and `rebuild` when a task
+    begins, `finish_learning` when it ends. What must survive a restart is in `state_dict()` and in `optimizers`. A
+    piece that owns other pieces leaves these calls to the learner.
+
+    Example:
+        >>> class Centers(mnemon.TaskModule):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.centers = nn.ParameterList()
+        ...     def add_task(self):
+        ...         self.centers.append(nn.Parameter(torch.zeros(4)))
+        >>> pieces = Centers()
+        >>> pieces.add_task()
+        >>> len(pieces.state_dict())
+        1
     """
 
     def __init__(self) -> None:
+        """Begin with no task."""
         super().__init__()
         self.n_begun = 0
         """Tasks begun so far, the present one included."""
@@ -31,37 +44,49 @@ class TaskModule(nn.Module):
         """By name; between two tasks only those that go on."""
 
     def add_task(self) -> None:
-        """Make room for one more task, with the values that it starts from."""
+        """Make room for one more task, with its initial values."""
 
     def start_learning(self) -> None:
         """Make what is needed only while the newest task is learned: optimizers, snapshots."""
 
     def finish_learning(self, examples: Examples) -> None:
-        """Drop what was needed only while learning; store what the task leaves behind."""
+        """Drop what was needed only while learning, and store what is kept of the task.
+
+        Args:
+            examples: The training data of the task.
+        """
 
     def lasting_optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """Return the optimizers that go on with the next task; usually none.
+        """Return the optimizers that are kept for the next task; usually none.
 
-        A part that has some returns new ones where it has none yet: after a restart between two tasks.
+        A piece that has some returns new ones if it has none yet: after a restart between two tasks.
         """
         return {}
 
     def rebuild(self) -> None:
-        """Compute what follows from the state and is not kept in it."""
+        """Compute what follows from the state and is not saved in it."""
 
     def select_tasks(self, order: Sequence[int]) -> None:
-        """Keep these tasks, in this order, and drop the others: between two tasks only."""
+        """Keep these tasks, in this order, and drop all others. Called only between two tasks.
+
+        Args:
+            order: The numbers of the tasks.
+        """
 
     def mechanisms(self) -> dict[str, str]:
-        """Return the terms of a step by which earlier tasks are kept, and what each is.
+        """Return the loss terms that keep earlier tasks, and what each of them is.
 
-        Each has to be other than 0 at some step from the second task on; otherwise the method did nothing. One whose
-        strength was set to 0 is not named: that was asked for.
+        If such a term is 0 in every step from the second task on, the run warns that the method did nothing. A term
+        whose strength was set to 0 is left out.
         """
         return {}
 
     def transient(self, name: str) -> bool:
-        """Tell whether a tensor of this part's `state_dict` is only a form and need not be kept."""
+        """Tell whether a tensor of `state_dict()` need not be saved.
+
+        Args:
+            name: The name of the tensor.
+        """
         return False
 
 
@@ -71,7 +96,7 @@ def task_modules_of(module: nn.Module) -> dict[str, TaskModule]:
 
 
 class CheckpointedModule(TaskModule):
-    """A part that owns all others: it begins and ends tasks for all of them, and can be put away and taken back."""
+    """A piece that owns all others: it begins and ends tasks for them, and saves and restores their state."""
 
     def begin_task(self, task_id: int) -> None:
         """Get ready for a task."""
@@ -81,7 +106,7 @@ class CheckpointedModule(TaskModule):
         self._on_parts("rebuild")
 
     def end_task(self, examples: Any) -> None:
-        """Put away what is needed to remember the task just learned; `examples` are its training data."""
+        """Finish a task; `examples` are its training data."""
         for part in task_modules_of(self).values():
             part.finish_learning(examples)
             part.optimizers = part.lasting_optimizers()
@@ -99,7 +124,7 @@ class CheckpointedModule(TaskModule):
         return state
 
     def restore(self, tensors: dict[str, Tensor], n_begun: int, learning: bool) -> None:
-        """Take over the state of a learner that has begun so many tasks; it must fit exactly."""
+        """Restore the state of a learner that has begun so many tasks; it must fit exactly."""
         for _ in range(n_begun):
             self._on_parts("add_task")
         self._set_begun(n_begun, learning)

@@ -106,7 +106,12 @@ class Schedule(str, Enum):
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How parameters move; every task starts with new optimizers, unless its method keeps them."""
+    """How parameters are optimized. Every task starts with new optimizers, unless the method keeps them.
+
+    Example:
+        >>> config = mnemon.OptimizerConfig(name="sgd", lr=0.1, schedule=mnemon.optimizer.Schedule.COSINE)
+        >>> optimizer = config.build(nn.Linear(2, 1).parameters())
+    """
 
     name: str = "adam"
     """adam, adamw, sgd or rmsprop."""
@@ -155,7 +160,16 @@ class OptimizerConfig:
         return self.schedule is not Schedule.CONSTANT or self.warmup > 0
 
     def factor(self, step: int, steps: int) -> float:
-        """Return what the learning rate is multiplied by in a step, counted from 0, of so many."""
+        """Return the factor of the learning rate in a step.
+
+        Args:
+            step: The number of the step, counted from 0.
+            steps: The steps of the task.
+
+        Example:
+            >>> config.factor(step=0, steps=100), config.factor(step=50, steps=100)
+            (1.0, 0.5)
+        """
         rise = min(1.0, (step + 1) / (self.warmup * steps)) if self.warmup else 1.0
         share = step / steps
         if self.schedule is Schedule.COSINE:
@@ -169,7 +183,11 @@ class OptimizerConfig:
         return rise
 
     def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-        """Return a new optimizer for these parameters."""
+        """Return a new optimizer.
+
+        Args:
+            parameters: What it moves.
+        """
         options: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay}
         if self.name in ("adam", "adamw"):
             options["betas"] = (self.beta1, self.beta2)

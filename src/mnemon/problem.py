@@ -21,7 +21,17 @@ Terms = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Problem:
-    """What a learner has to know of the tasks before it meets them."""
+    """What a learner has to know of the tasks before it meets them.
+
+    Example:
+        >>> problem = mnemon.Problem(
+        ...     mnemon.TaskKind.CLASSIFICATION, n_tasks=3, input_shape=(4,), outputs_per_task=2,
+        ...     target=mnemon.TargetConfig(hidden=(6,)), optimizer=mnemon.OptimizerConfig(),
+        ... )
+        >>> network = problem.network(outputs=6)
+        >>> network(torch.rand(5, 4)).shape
+        torch.Size([5, 6])
+    """
 
     kind: TaskKind
     n_tasks: int
@@ -62,15 +72,31 @@ class Problem:
         return Outputs(self.scenario, self.n_tasks, self.outputs_per_task)
 
     def network(self, outputs: int) -> nn.Module:
-        """Return a freshly initialised target network."""
+        """Return a new target network with its initial values.
+
+        Args:
+            outputs: The number of outputs.
+        """
         return build_network(self.target, self.input_shape, outputs)
 
     def started(self, network: nn.Module) -> nn.Module:
-        """Give a plain network of a method that replays its initial values: Xavier-uniform, unless others are set."""
+        """Give a plain network of a replay method its initial values: Xavier-uniform, unless others are set.
+
+        Args:
+            network: The network.
+
+        Returns:
+            The network itself.
+        """
         return give_values(network, self.target.initial_values, usual=InitialValues.XAVIER)
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean loss of a batch, on the outputs that compete for its answers."""
+        """Return the mean loss of a batch.
+
+        Args:
+            outputs: The outputs that compete for the answers.
+            targets: The targets, as indices among these outputs; numbers in a regression.
+        """
         if self.kind is TaskKind.REGRESSION:
             return F.mse_loss(outputs, targets)
         # torch spreads its smoothing over all classes, the true one included.
@@ -79,34 +105,73 @@ class Problem:
         return F.cross_entropy(outputs, targets, label_smoothing=smoothing)
 
     def log_likelihood(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the log-likelihood of a batch, summed, on the outputs that compete for its answers."""
+        """Return the log-likelihood of a batch, summed over its examples.
+
+        Args:
+            outputs: The outputs that compete for the answers.
+            targets: The targets, as indices among these outputs; numbers in a regression.
+        """
         if self.kind is TaskKind.REGRESSION:
             return -0.5 * (outputs - targets).square().sum()
         return outputs.log_softmax(1).gather(1, targets[:, None]).sum()
 
     def competing_targets(self, targets: Tensor, task_id: int, n_seen: int) -> Tensor:
-        """Return a task's targets as indices among the outputs that compete for its answers."""
+        """Return the targets of a task as indices among the outputs that compete for its answers.
+
+        Args:
+            targets: The task's own targets.
+            task_id: The number of the task.
+            n_seen: Tasks begun so far.
+        """
         if self.kind is TaskKind.REGRESSION:
             return targets
         return self.outputs.output_index(targets, task_id) - self.outputs.competing(task_id, n_seen)[0]
 
     def competing_outputs(self, outputs: Tensor, task_id: int, n_seen: int) -> Tensor:
-        """Return those that compete for a task's answers, of all outputs of a network that serves all tasks."""
+        """Return those outputs that compete for the answers of a task.
+
+        Args:
+            outputs: All outputs of a network that serves all tasks.
+            task_id: The number of the task.
+            n_seen: Tasks begun so far.
+        """
         return outputs[:, slice(*self.outputs.competing(task_id, n_seen))]
 
     def loss_among_all(self, outputs: Tensor, targets: Tensor, task_id: int, n_seen: int) -> Tensor:
-        """Return the mean loss of a task's batch, given all outputs of a network that serves all tasks."""
+        """Return the mean loss of a batch, given all outputs of a network that serves all tasks.
+
+        Args:
+            outputs: All outputs.
+            targets: The task's own targets.
+            task_id: The number of the task.
+            n_seen: Tasks begun so far.
+
+        Example:
+            >>> loss = problem.loss_among_all(network(torch.rand(5, 4)), torch.zeros(5).long(), task_id=1, n_seen=2)
+            >>> loss.shape
+            torch.Size([])
+        """
         targets = self.competing_targets(targets, task_id, n_seen)
         return self.loss(self.competing_outputs(outputs, task_id, n_seen), targets)
 
     def own_outputs(self, outputs: Tensor, task_id: int) -> Tensor:
-        """Return a task's own head from the outputs of a network that has all heads."""
+        """Return the outputs of a task's own head.
+
+        Args:
+            outputs: All outputs of a network that serves all tasks.
+            task_id: The number of the task.
+        """
         return outputs[:, slice(*self.outputs.head(task_id))]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples of one task; `past` has some of each earlier task, for learners that may see them again."""
+    """Examples of one task. `past` has examples of each earlier task, for learners that may see them again.
+
+    Example:
+        >>> len(mnemon.Batch(task_id=0, inputs=torch.rand(8, 4), targets=torch.zeros(8).long()))
+        8
+    """
 
     task_id: int
     inputs: Tensor

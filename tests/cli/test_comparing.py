@@ -17,6 +17,7 @@ from mnemon.experiments.compare import begin_runs, make_plan
 from mnemon.experiments.compute import Compute
 from mnemon.experiments.job import RunContext
 from mnemon.experiments.study import run_jobs
+from mnemon.results.costs import in_bytes
 from mnemon.training.checkpoint import FILE
 from mnemon.training.trainer import Stopped
 
@@ -108,7 +109,7 @@ def test_the_files_hold_the_table_and_its_numbers(compared):
         for cell, key in zip(row[1:], ("final", "during"), strict=False):
             values = [float(run[key]) for run in (one, other)]
             assert cell == f"{sum(values) / 2:.2f} ± {abs(values[0] - values[1]) / 2:.2f}"
-        assert row[4] == f"{int(one['parameters']):,}"
+        assert row[4] == in_bytes(int(one["bytes_kept"]))
     tasks = lines_of(compared / "tasks.csv")
     assert [(line["label"], line["seed"], line["task"], line["name"]) for line in tasks] == [
         (method, seed, task, name)

@@ -70,7 +70,7 @@ MESSAGES = {
     "A task's name must be printable text of at most 200 characters, not 'a\\x1b[31m'.": lambda m: m.learn(
         (X, Y), "a\x1b[31m"
     ),
-    "The model cannot move to 'meta': nothing is kept there.": lambda m: m.to("meta"),
+    "The model cannot move to 'meta': it holds no values.": lambda m: m.to("meta"),
     "The model cannot move to '': Device string must not be empty.": lambda m: m.to(""),
     "A model's file needs a name; '.' is none.": lambda m: m.save(""),
     "A model's file is named by a path, not by NoneType.": lambda m: m.save(None),

@@ -82,6 +82,18 @@ VARIANTS = [
     Case("hypernet", CL1, "structured, weighted", {"hypernet.form": "structured", **WEIGHTED}),
     Case("hypernet", CL1, "partly frozen", {"generate": ["layers.1.*"]}),
     Case("hypernet", CL1, "batch norm, partly frozen", {"generate": ["last.*"]}, network="normalized"),
+    Case("hypernet", CL1, "own start", {"start": "own", "embedding_scale": 0.1}),
+    Case("hypernet", CL3, "own start, by layer", {"start": "own", "unit": "layer"}),
+    Case("hypernet", CL1, "own start, batch norm", {"start": "own"}, network="normalized"),
+    Case(
+        "hypernet",
+        CL3,
+        "own start, generated statistics",
+        {"start": "own", "statistics": "generated"},
+        network="normalized",
+    ),
+    Case("hypernet", CL1, "own start, weighted", {"start": "own", **WEIGHTED}),
+    Case("hypernet", CL1, "orthogonal chunks", {"hypernet.chunk_init": "orthogonal"}),
     Case("hypernet", CL1, "adamw", optimizer={"name": "adamw", "weight_decay": 0.1}),
     Case("hypernet", CL1, "sgd", {"beta": 0.02}, optimizer={"name": "sgd", "lr": 0.2}),
     Case("hypernet", CL1, "momentum", optimizer={"name": "sgd", "lr": 0.05, "momentum": 0.5}),
@@ -91,6 +103,10 @@ VARIANTS = [
     Case("hypernet-tir", CL3, "momentum", optimizer={"name": "sgd", "lr": 0.05, "momentum": 0.5}),
     Case("hypernet-tir", CL3, "learn last", {"replay.learn_last": True}),
     Case("hypernet-tir", CL3, "batch norm", network="normalized"),
+    Case("hypernet-stat", CL3, "and entropy", {"combine": "entropy"}),
+    Case("hypernet-stat", CL2, "and likelihood", {"combine": "likelihood"}),
+    Case("hypernet-stat", CL3, "batch norm", network="normalized"),
+    Case("statistics", CL3, "of patches", {"sums.image": [1, 9]}),
     Case("replay", CL3, "gan", {"replay.model": "gan"}),
     Case("replay", CL3, "batch norm", network="normalized"),
     Case("replay", CL1, "plain-vae", {"replay.model": "plain-vae"}),
@@ -126,6 +142,9 @@ VARIANTS = [
     Case("from-scratch-hypernet", CL1, "batch norm", network="normalized"),
     Case("from-scratch-hypernet", CL3, "own heads", {"heads": "own"}),
     Case("from-scratch-hypernet", CL1, "full", {"hypernet.form": "full"}),
+    Case("separate", CL1, "4 bits", {"bits": 4}),
+    Case("separate", CL3, "8 bits, from previous", {"bits": 8, "start": "previous"}),
+    Case("separate", CL1, "batch norm", {"bits": 8}, network="normalized"),
     Case("finetuned-target", CL1, "batch norm", network="normalized"),
     Case("finetuned-target", CL1, "kept optimizer", {"keep_optimizer": True}),
     Case("joint", CL3, "kept optimizer", {"keep_optimizer": True}),
@@ -257,14 +276,15 @@ def assert_answers_are_of_the_present_weights(asked: AbstractLearner, fresh: Abs
 
 def test_the_registry_holds_these_learners():
     assert list(LEARNERS) == [
-        "hypernet", "hypernet-tir", "hypernet-lik", "replay",
+        "hypernet", "hypernet-tir", "hypernet-lik", "hypernet-stat", "replay", "statistics",
         "online-ewc", "synaptic-intelligence", "hat", "xdg",
-        "finetuned-target", "from-scratch", "from-scratch-hypernet", "joint",
+        "finetuned-target", "from-scratch", "from-scratch-hypernet", "separate", "joint",
     ]  # fmt: skip
 
 
 def test_a_learner_is_defined_everywhere_unless_it_infers_the_task_or_must_be_told_it():
-    some = {"hypernet-tir": [CL2, CL3], "hypernet-lik": [CL2, CL3], "hat": [CL1], "xdg": [CL1]}
+    inferring = {name: [CL2, CL3] for name in ("hypernet-tir", "hypernet-lik", "hypernet-stat")}
+    some = {**inferring, "hat": [CL1], "xdg": [CL1]}
     assert {name: some.get(name, [CL1, CL2, CL3]) for name in LEARNERS} == DEFINED
 
 
@@ -391,6 +411,7 @@ def test_what_is_counted_is_what_is_kept_after_the_last_task(case, make, train):
     left_out = {f"learner/{path}.{name}" for path, net in networks.items() for name, _ in net.named_buffers()}
     memory = getattr(learner, "memory", None)
     left_out |= {f"learner/memory.target.module.{name}" for name in (memory.target.frozen if memory else ())}
+    left_out |= {"learner/memory.own"}  # initial values follow from the seed
     kept = sum(tensor.numel() for name, tensor in put_away(learner).items() if name not in left_out)
     assert counts.learned + 3 * counts.per_task - counts.spared == kept
 

@@ -98,7 +98,7 @@ def test_a_word_of_another_form_is_refused(word):
 
 def test_an_unknown_method_is_answered_with_what_there_is_for_the_benchmark_and_scenario():
     message = refused("hnet-rr", scenario="cl3")
-    names = ["dgr", "hnet-ent", "hnet-lik", "hnet-r", "hnet-tir", "lwf", "replay-bound"]
+    names = ["dgr", "hnet-ent", "hnet-lik", "hnet-r", "hnet-stat", "hnet-tir", "lwf", "replay-bound", "statistics"]
     assert message.startswith("Unknown method 'hnet-rr'. Did you mean 'hnet-r'? Choose one of: ")
     listed = message.partition("Choose one of: ")[2].rstrip(".").split(", ")
     assert listed[: len(names)] == names

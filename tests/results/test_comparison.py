@@ -20,12 +20,9 @@ from mnemon.results.comparison import (
     TASKS,
     Comparison,
     ComparisonTable,
-    in_bytes,
     is_comparison,
-    kept_per_task,
-    ms_per_step,
-    stored_bytes,
 )
+from mnemon.results.costs import in_bytes, kept_in_all, kept_per_task, ms_per_step, stored_bytes
 from mnemon.results.record import RunRecord
 
 TRAINING = {"training": {"steps": 50}}
@@ -74,8 +71,8 @@ def test_each_method_has_a_row_in_the_order_of_the_comparison(compared):
     assert "split-x, cl1  Accuracy (%), mean over tasks\n" in text
     # Final 87.5 and 93.5, right after 92.5 and 95.5; 4220 + 2 × 32 numbers; 1 s for 2 × 50 steps.
     assert rows_of(text) == {
-        "second": ["90.50 ± 3.00", "94.00 ± 1.50", "-3.50 ± 1.50", "4,284", "128 B", "10.00"],
-        "first": ["93.50 ± 0.00", "95.50 ± 0.00", "-2.00 ± 0.00", "1,848", "1.8 kB", "10.00"],
+        "second": ["90.50 ± 3.00", "94.00 ± 1.50", "-3.50 ± 1.50", "17.1 kB", "128 B", "10.00"],
+        "first": ["93.50 ± 0.00", "95.50 ± 0.00", "-2.00 ± 0.00", "7.4 kB", "1.8 kB", "10.00"],
     }
     assert list(rows_of(text)) == ["second", "first"]
     assert "2 seeds for each method, mean ± SEM\n" in text
@@ -96,8 +93,8 @@ def test_what_only_some_have_is_missing_in_the_others(compared):
     )
     text = text_of(folder)
     assert "inferred" in text
-    assert rows_of(text)["ent"] == ["87.50", "92.50", "-5.00", "70.00", "4,284", "128 B", "10.00", "69.48 ± 0.80"]
-    assert rows_of(text)["told"] == ["87.50", "92.50", "-5.00", "·", "4,284", "128 B", "10.00"]
+    assert rows_of(text)["ent"] == ["87.50", "92.50", "-5.00", "70.00", "17.1 kB", "128 B", "10.00", "69.48 ± 0.80"]
+    assert rows_of(text)["told"] == ["87.50", "92.50", "-5.00", "·", "17.1 kB", "128 B", "10.00"]
 
 
 def test_the_inferred_tasks_are_shown_with_their_error(compared):
@@ -140,6 +137,7 @@ def test_what_is_kept_of_a_task_is_bytes_or_all_its_data(make_record, tmp_path, 
     read = RunRecord.read(tmp_path)
     assert kept_per_task(read) == text
     assert stored_bytes(read) == stored
+    assert kept_in_all(read) == in_bytes(stored) + (" + data" if text == "all data" else "")
 
 
 def test_errors_are_shown_in_their_own_unit(compared):
@@ -164,7 +162,7 @@ def test_only_finished_runs_count_and_the_others_are_named(compared):
 def test_a_comparison_of_which_nothing_is_finished_is_shown(compared):
     text = text_of(compared(a=[UNFINISHED], b=[{"matrix": (), "finished": False, "seconds": {}}]))
     assert rows_of(text) == {
-        f"{label} (0 of 1 seeds)": ["·", "·", "·", "4,284", "128 B", "·"] for label in ("a", "b")
+        f"{label} (0 of 1 seeds)": ["·", "·", "·", "17.1 kB", "128 B", "·"] for label in ("a", "b")
     }
     assert "1 seed for each method; 0 of 2 runs are finished" in text
 
@@ -187,7 +185,7 @@ def test_nothing_is_lost_in_80_columns(compared):
     assert "…" not in text
     columns = [re.split(r"\s{2,}", line.strip()) for line in text.partition("─\n")[2].splitlines()]
     assert "".join(cells[0] for cells in columns if cells[0] and cells[0] in label) == label
-    for part in ("90.50", "94.00", "-3.50", "70.00", "4,284", "69.48"):
+    for part in ("90.50", "94.00", "-3.50", "70.00", "17.1 kB", "69.48"):
         assert part in text
 
 
@@ -197,7 +195,7 @@ def test_an_error_that_does_not_fit_beside_its_mean_stands_below_it(compared, wi
     runs = [{**run, "inferred": [[70.0, 60.0], [60.0, 80.0]], "published": "69.48 ± 0.80"} for run in ({}, BETTER)]
     lines = text_of(compared(**{label: runs}), width).partition("─\n")[2].splitlines()
     means, errors = (re.split(r"\s{2,}", line.strip())[1:] for line in lines[:2])
-    assert means == ["90.50", "94.00", "-3.50", "70.00", "4,284", "128 B", "10.00", "69.48"]
+    assert means == ["90.50", "94.00", "-3.50", "70.00", "17.1 kB", "128 B", "10.00", "69.48"]
     assert errors == ["± 3.00", "± 1.50", "± 1.50", "± 0.00", "± 0.80"]
 
 
@@ -215,8 +213,8 @@ def test_the_numbers_are_kept_for_each_run_and_task(compared):
     first, second, third = lines_of(folder / RUNS)
     assert first == {
         "label": "a", "preset": "some-preset", "seed": "0", "final": "87.5", "during": "92.5", "bwt_gem": "-10.0",
-        "inferred": "", "parameters": "4284", "per_task": "32", "bytes_per_task": "128", "sees_past": "",
-        "ms_per_step": "10.0", "finished": "True",
+        "inferred": "", "parameters": "4284", "bytes_kept": "17136", "per_task": "32", "bytes_per_task": "128",
+        "sees_past": "", "ms_per_step": "10.0", "finished": "True",
     }  # fmt: skip
     assert [second[key] for key in ("seed", "final", "during", "ms_per_step", "finished")] == [
         "1",

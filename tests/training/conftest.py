@@ -35,7 +35,8 @@ def make_trainer(stream):
     """Return a trainer with a fresh learner."""
 
     def make(*words: str, method="hypernet", seed: int = 0, folder: Path | None = None, **more) -> Trainer:
-        told = "cl3" if method in ("hypernet-tir", "hypernet-lik") else "cl1"  # these have nothing to do in cl1
+        infers = ("hypernet-tir", "hypernet-lik", "hypernet-stat")  # these have nothing to do in cl1
+        told = "cl3" if method in infers else "cl1"
         own = (*tiny.words_of(method), f"scenario={told}")
         config: RunConfig = resolve(load_preset("split-digits"), (f"method={method}", *own, *SMALL, *words))
         learner = build_learner(config, stream, seed)

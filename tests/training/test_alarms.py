@@ -23,6 +23,7 @@ IDLE = {
     "synaptic-intelligence": ("strength=0", never("The penalty on changes of important weights", "penalty")),
     "hypernet": ("beta=0", never("The penalty on changes of generated weights", "penalty")),
     "hypernet-lik": ("method.beta=0", never("The penalty on changes of generated weights", "penalty")),
+    "hypernet-stat": ("method.beta=0", never("The penalty on changes of generated weights", "penalty")),
     "replay": ("replay.beta=0", never("The penalty on changes of what is replayed", "replay_penalty")),
     "xdg": ("silent=0", never("The gates on hidden units", "silent")),
 }
@@ -37,7 +38,7 @@ def test_in_an_ordinary_run_all_mechanisms_act(method, make_trainer):
 @pytest.mark.parametrize("method", IDLE)
 def test_a_mechanism_that_never_acts_is_named_unless_it_was_switched_off(method, make_trainer):
     switched_off, message = IDLE[method]
-    scenario = "scenario=cl3" if method in ("replay", "hypernet-lik") else "scenario=cl1"
+    scenario = "scenario=cl3" if method in ("replay", "hypernet-lik", "hypernet-stat") else "scenario=cl1"
     peaks = {"task_loss": 1.0, "replay_loss": 1.0, "density_penalty": 1.0}
     learner = make_trainer(scenario, method=method).learner
     assert idle_mechanisms(learner, Progress(task_id=3, peaks=peaks)) == [message]

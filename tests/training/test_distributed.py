@@ -21,12 +21,13 @@ from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import build_learner, build_stream, execute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs
+from mnemon.learners import LEARNERS
 from mnemon.problem import Batch
 from mnemon.results.record import RunRecord
 from mnemon.training import distributed
 from mnemon.training.batches import Batches
 from mnemon.training.checkpoint import FILE
-from mnemon.training.distributed import ALONE, SHARED, Crew
+from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Stopped
 
 SMALL = ["steps=25", "n_tasks=3", "batch_size=15", "log_every=5"]  # not divisible by two
@@ -100,7 +101,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
     words = {method: [*SMALL, *settings] for method, settings in SETTINGS.items()}
     done = torchrun("program.py", "two", json.dumps(words), folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert tuple(SETTINGS) == SHARED
+    assert set(SETTINGS) == {name for name, method in LEARNERS.items() if method.shares_batches}
     for method, settings in words.items():
         one = tmp_path / method
         one.mkdir()
@@ -189,7 +190,7 @@ def test_parts_of_a_batch_add_up_to_it():
 @pytest.mark.parametrize(
     ("words", "batch_size", "message"),
     [
-        (["method=hat"], 8, "Processes can share hypernet, finetuned-target, from-scratch, from-scratch-hypernet, joint, online-ewc, synaptic-intelligence, but not hat: run it without torchrun."),
+        (["method=hat"], 8, "Processes can share hypernet, online-ewc, synaptic-intelligence, finetuned-target, from-scratch, from-scratch-hypernet, joint, but not hat: run it without torchrun."),
         (["lookahead=differentiated"], 8, "A differentiated lookahead is not shared by processes: take lookahead=constant."),
         ([], 1, "training.batch_size is 1: too small for 2 processes."),
         (["method=joint"], 4, "training.batch_size is 4: of each of 4 earlier tasks a step has 1, too few for 2 processes; take at least 5."),

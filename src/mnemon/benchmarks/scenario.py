@@ -13,7 +13,12 @@ OutputRange = tuple[int, int]
 
 
 class Scenario(str, Enum):
-    """What is told about the task of an input, and what has to be answered."""
+    """Whether the task of an input is told, and what has to be answered.
+
+    Example:
+        >>> [scenario.value for scenario in mnemon.Scenario]
+        ['cl1', 'cl2', 'cl3']
+    """
 
     CL1 = "cl1"
     """The task is told; each task has a head of its own."""

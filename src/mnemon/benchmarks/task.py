@@ -14,7 +14,12 @@ from mnemon.seeding import generator
 
 
 class TaskKind(str, Enum):
-    """What the answer to an input is."""
+    """What the answer to an input is.
+
+    Example:
+        >>> mnemon.TaskKind("regression").name
+        'REGRESSION'
+    """
 
     CLASSIFICATION = "classification"
     """A class; measured by accuracy in percent, the higher the better."""
@@ -24,11 +29,16 @@ class TaskKind(str, Enum):
 
 @dataclass(frozen=True)
 class Examples:
-    """Inputs and targets as whole tensors; a batch is a gather, a conversion and a transform.
+    """Inputs and targets as whole tensors.
 
-    `inputs` may be bytes (0 to 255), which a batch turns into floats from 0 to 1. Tasks that differ only by
-    their `transform` (such as a permutation of pixels) share the one tensor of inputs. `augment` changes inputs at
-    random, as they are stored, in batches that are taken to learn from.
+    `inputs` may be bytes (0 to 255); a batch has them as floats from 0 to 1. Tasks that differ only in their
+    `transform` (such as a permutation of pixels) share one tensor of inputs. `augment` changes inputs at random, as
+    they are stored, in batches to learn from.
+
+    Example:
+        >>> examples = mnemon.Examples(torch.rand(10, 4), torch.arange(10) % 2)
+        >>> len(examples)
+        10
     """
 
     inputs: Tensor
@@ -51,7 +61,20 @@ class Examples:
         return self.inputs.device
 
     def batch(self, index: Tensor | slice, random: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Return the examples at these indices, ready for a network; augmented only if random numbers are given."""
+        """Return some of the examples, ready for a network.
+
+        Args:
+            index: The indices of the examples.
+            random: Random numbers for augmentation. Default: no augmentation.
+
+        Returns:
+            Inputs and targets.
+
+        Example:
+            >>> inputs, targets = examples.batch(slice(0, 3))
+            >>> targets
+            tensor([0, 1, 0])
+        """
         inputs = self.inputs[index]
         if self.augment is not None and random is not None:
             inputs = self.augment(inputs, random)
@@ -62,7 +85,11 @@ class Examples:
         return inputs, self.targets[index]
 
     def to(self, device: torch.device | str) -> Examples:
-        """Return the same examples on another device."""
+        """Return the same examples on another device.
+
+        Args:
+            device: The device.
+        """
         inputs, targets = self.inputs.to(device), self.targets.to(device)
         return replace(self, inputs=inputs, targets=targets, transform=move_transform(self.transform, device))
 
@@ -76,7 +103,13 @@ def move_transform(
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to learn. Targets are the task's own: class 0 is the first class *of this task*."""
+    """One task. Its targets are its own: class 0 is the first class *of this task*.
+
+    Example:
+        >>> examples = mnemon.Examples(torch.rand(10, 4), torch.arange(10) % 2)
+        >>> mnemon.Task("odd or even", train=examples, test=examples).name
+        'odd or even'
+    """
 
     name: str
     train: Examples
@@ -85,7 +118,15 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskStream:
-    """The tasks of a benchmark in the order in which they are learned."""
+    """The tasks of a benchmark, in the order in which they are learned.
+
+    Example:
+        >>> examples = mnemon.Examples(torch.rand(10, 4), torch.arange(10) % 2)
+        >>> tasks = tuple(mnemon.Task(name, examples, examples) for name in ("one", "two"))
+        >>> stream = mnemon.TaskStream("twice", mnemon.TaskKind.CLASSIFICATION, tasks, (4,), outputs_per_task=2)
+        >>> len(stream), stream.metric
+        (2, 'accuracy')
+    """
 
     name: str
     kind: TaskKind
@@ -108,7 +149,11 @@ class TaskStream:
         return "accuracy" if self.kind is TaskKind.CLASSIFICATION else "mse"
 
     def to(self, device: torch.device | str) -> TaskStream:
-        """Return the same stream on another device; what tasks share stays shared."""
+        """Return the same tasks on another device; tensors that tasks share stay shared.
+
+        Args:
+            device: The device.
+        """
         moved: dict[int, Tensor] = {}
 
         def move(tensor: Tensor) -> Tensor:

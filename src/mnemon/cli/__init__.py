@@ -11,6 +11,7 @@ from cyclopts import CycloptsError
 from mnemon.cli.app import app, console, say
 from mnemon.cli.listing import data, presets, runs, settings
 from mnemon.cli.mistakes import message_of
+from mnemon.cli.plugins import with_plugins
 from mnemon.cli.reporting import report
 from mnemon.cli.reproducing import reproduce
 from mnemon.cli.showing import show
@@ -18,9 +19,10 @@ from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
 from mnemon.errors import Interrupted, UsageError
 
-for command in (run, compare, reproduce, sweep, report, presets, settings, show, data):
-    app.command(command)
-app.command(runs, name="list")
+for command in (run, compare, reproduce, sweep, report, presets, settings, show):
+    app.command(with_plugins(command))
+app.command(with_plugins(runs), name="list")
+app.command(data)
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:

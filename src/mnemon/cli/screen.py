@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
+from mnemon import plugins
 from mnemon.cli.app import console
 from mnemon.experiments.screen import LiveScreen
 
@@ -37,4 +38,4 @@ class ShellScreen(LiveScreen):
         for name, value in options.items():
             for one in value if isinstance(value, list) else [value]:
                 words += [f"--{name}"] if one is True else [f"--{name}", str(one)]
-        return shlex.join(words)
+        return shlex.join([*words, *plugins.words()])

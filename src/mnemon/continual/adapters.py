@@ -18,7 +18,12 @@ LINEAR = (nn.Linear, NonDynamicallyQuantizableLinear)
 
 @dataclass(frozen=True)
 class LoRA:
-    """Which linear layers get an adapter, and how large it is."""
+    """Low-rank adapters: which linear layers get one, and its rank (Hu et al., 2022).
+
+    Example:
+        >>> module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> model = mnemon.ContinualModel(module, adapters=mnemon.LoRA("0", rank=2))
+    """
 
     layers: str = "*"
     """Pattern over the names of linear layers, such as '*' or 'encoder.*.linear1'."""

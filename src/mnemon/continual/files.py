@@ -32,7 +32,7 @@ SUFFIX = ".mnemon"
 
 
 def save(model: ContinualModel, path: str | Path) -> Path:
-    """Write a model to a file, whole or not at all; return its path."""
+    """Write a model to a file, completely or not at all; return its path."""
     path, state = _file(path), model.state
     facts = {
         "format": FORMAT,
@@ -54,9 +54,23 @@ def save(model: ContinualModel, path: str | Path) -> Path:
 
 
 def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
-    """Read a model; `module` must be built like the one that it was made with.
+    """Read a model from a file.
 
-    Weights that are generated come from the file; those that were never generated have to be the same.
+    Args:
+        path: The file that `ContinualModel.save` wrote; without an ending, `.mnemon` is added.
+        module: A module that is built like the one the model was made with. Weights that the model generates come
+            from the file; all others must be the same as before.
+
+    Returns:
+        The model, with all tasks that it has learned.
+
+    Raises:
+        CheckpointError: The file is missing or damaged, or the module does not fit it.
+
+    Example:
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3))
+        >>> mnemon.load(model.save("memory"), nn.Linear(4, 3)).tasks
+        []
     """
     path = _file(path)
     if not is_there(path):

@@ -15,7 +15,15 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class LearnedTask:
-    """A task that was learned, as `learn` returns it and `about` shows it."""
+    """What is kept of a learned task: returned by `ContinualModel.learn` and `about`.
+
+    Example:
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3))
+        >>> data = torch.rand(60, 4), torch.arange(60) % 3
+        >>> learned = model.learn(data, task="monday", steps=5, quiet=True)
+        >>> learned.name, learned.n_examples, learned.steps
+        ('monday', 60, 5)
+    """
 
     name: str
     goal: Goal

@@ -1,4 +1,4 @@
-"""The face for people who have a module, and data that arrives task by task."""
+"""`ContinualModel`: for people who have a module, and data that arrive task by task."""
 
 from __future__ import annotations
 
@@ -28,14 +28,20 @@ if TYPE_CHECKING:
 
 
 class ContinualModel:
-    """A module that learns task after task and keeps them all, without keeping their data.
+    """A module that learns task after task and keeps all of them, without keeping their data.
 
-    Threads may share a model: one works on it at a time, and the others wait. Models in several threads do not
+    Threads may share a model: one works on it at a time, and the others wait. Models in different threads do not
     disturb each other; each has its own random numbers.
 
-    >>> model = ContinualModel(my_module)
-    >>> model.learn((inputs, labels), task="monday")
-    >>> model.predict(inputs, task="monday").label
+    Example:
+        >>> x, y = torch.rand(60, 4), torch.arange(60) % 3
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3))
+        >>> learned = model.learn((x, y), task="monday", steps=5, quiet=True)
+        >>> learned = model.learn((1 - x, y), task="tuesday", steps=5, quiet=True)
+        >>> model.tasks
+        ['monday', 'tuesday']
+        >>> model.predict(x[:2], task="monday").label.shape
+        torch.Size([2])
     """
 
     def __init__(
@@ -51,19 +57,24 @@ class ContinualModel:
         hypernet: HypernetConfig | None = None,
         recognise: str = "entropy",
     ):
-        """Wrap a copy of a module; the module itself is left alone.
+        """Wrap a copy of a module; the module itself is not changed.
 
-        generate: patterns over parameter names, of what may differ from task to task; the rest stays as it came.
-        adapters: put low-rank adapters on linear layers, and let them alone differ.
-        compression: parameters of the hypernetwork per generated weight; if not given 1, and more for small modules.
-        beta: how firmly earlier tasks are held.
-        lr: the learning rate (of Adam).
-        seed: of all random numbers; the same seed, data and calls give the same model.
-        hypernet: the form of the hypernetwork, for those who want to choose it; compression is not used then.
-        recognise: how a task is told by its inputs: 'entropy' (whose network is surest, beside its usual sureness;
-        costs nothing, and is often wrong), or 'density' (a small model of how a task's inputs look is learned, too;
-        they must lie between 0 and 1). There is no classifier of tasks: it would have to see inputs of earlier tasks
-        again, and densities need not.
+        Args:
+            module: Any `nn.Module`. Its weights are where every task starts.
+            generate: Patterns of parameter names, such as "head.*". These parameters differ from task to task; all
+                others stay as they are.
+            adapters: Put low-rank adapters on linear layers. Only the adapters differ from task to task.
+            compression: Hypernetwork parameters per generated weight. Default: about 1, more for small modules.
+            beta: Strength of the penalty that keeps earlier tasks. Higher: less forgetting, slower learning.
+            lr: Learning rate of Adam.
+            seed: Seed of all random numbers. The same seed, data and calls give the same model.
+            hypernet: The form of the hypernetwork, if you want to choose it; `compression` is then not used.
+            recognise: How the task of an input is inferred. "entropy": the task whose network has the lowest entropy,
+                relative to the task's usual entropy; it costs nothing and is often wrong. "density": each task also
+                learns a small density model of its inputs, which must lie between 0 and 1.
+
+        Raises:
+            UsageError: A setting is out of range, or the module cannot take weights from outside.
         """
         settings = Settings.checked(generate, adapters, compression, beta, lr, seed, hypernet, recognise)
         self.state = State(module, settings)
@@ -84,17 +95,32 @@ class ContinualModel:
         loss: str | Loss = "auto",
         quiet: bool = False,
     ) -> LearnedTask:
-        """Learn a new task from its data; earlier tasks stay as they are.
+        """Learn a new task from its data. Earlier tasks are kept.
 
-        data: a pair (inputs, targets) of tensors or arrays, a Dataset, a DataLoader, an Avalanche experience or a
-        continuum task set. Several inputs of a module go into a tuple.
-        validation: more data, on which the score is taken; nothing is learned from them.
-        epochs, steps: how long to learn, in passes over the data or in batches; if not given, as the data call for.
-        loss: 'auto' (whole numbers are classes, truth values are labels, anything else numbers), 'classes', 'labels',
-        'numbers', or a function of outputs and targets.
-        quiet: show no progress bar.
+        If learning fails or is stopped, the model is as it was before.
 
-        If it fails or is stopped, the model is as it was before.
+        Args:
+            data: A pair (inputs, targets) of tensors or arrays, a Dataset, a DataLoader, an Avalanche experience or a
+                continuum task set. If the module takes several inputs, put them into a tuple.
+            task: The name of the new task.
+            validation: More data of the task, which are only used to measure the score.
+            epochs: How many passes over the data to learn. Default: chosen from the amount of data.
+            steps: How many batches to learn, instead of `epochs`.
+            batch_size: Examples per batch.
+            loss: "classes", "labels" (several yes-or-no labels), "numbers" (regression), or a function of outputs and
+                targets. "auto": integers are classes, booleans are labels, floats are numbers.
+            quiet: Show no progress bar.
+
+        Returns:
+            What is kept of the task: its name, its classes, its score.
+
+        Raises:
+            UsageError: The data do not fit the module, or there is already a task of this name.
+            TrainingError: The loss became infinite or NaN.
+
+        Example:
+            >>> print(model.learn((x * 0.5, y), task="wednesday", steps=5, quiet=True))  # doctest: +ELLIPSIS
+            wednesday: classes, 60 examples, accuracy ... % on training data
         """
         options = learning.LearnOptions(validation, epochs, steps, batch_size, loss, quiet)
         return learning.learn(self.state, data, task, options)
@@ -112,9 +138,30 @@ class ContinualModel:
         loss: str | Loss = "auto",
         quiet: bool = False,
     ) -> LearnedTask:
-        """Go on with a task that was learned, from more data of it; all others stay as they are.
+        """Learn more of a task that was learned before, from more data of it. Other tasks are kept.
 
-        It takes what `learn` takes, and 'auto' is what the task was learned with.
+        If learning fails or is stopped, the model is as it was before.
+
+        Args:
+            data: More data of the task, as `learn` takes them.
+            task: The name of the task.
+            validation: As in `learn`.
+            epochs: As in `learn`.
+            steps: As in `learn`.
+            batch_size: As in `learn`.
+            loss: As in `learn`; "auto" is the loss with which the task was learned.
+            quiet: Show no progress bar.
+
+        Returns:
+            What is kept of the task now.
+
+        Raises:
+            UsageError: There is no such task, or the data do not fit it.
+            TrainingError: The loss became infinite or NaN.
+
+        Example:
+            >>> model.relearn((x, y), task="monday", steps=5, quiet=True).n_examples
+            120
         """
         options = learning.LearnOptions(validation, epochs, steps, batch_size, loss, quiet)
         return learning.relearn(self.state, data, task, options)
@@ -130,13 +177,31 @@ class ContinualModel:
         patience: int = 2,
         loss: str | Loss = "auto",
     ) -> list[Switch]:
-        """Learn from batches that nobody has cut into tasks; return the changes that were noticed.
+        """Learn from a stream of batches without task boundaries.
 
-        Each batch is judged before it is learned: when `patience` batches in a row are much worse than lately, the
-        stream has changed, to a task that it knows or to a new one, which is called `name` and a number. Tasks of
-        earlier streams are known again. Labels are indices of the module's outputs. A batch is learned in so many
-        `steps`, together with `recent` ones. If the stream breaks off, what was learned until then is kept. Other
-        threads that ask the model wait until the stream has ended.
+        The loss of each batch is measured before the batch is learned. If `patience` batches in a row have a much
+        higher loss than recent ones, the task has changed: to a known task or to a new one. If the stream fails, what
+        was learned before is kept. Other threads wait until the stream has ended.
+
+        Args:
+            batches: Pairs (inputs, targets). Labels are indices of the module's outputs.
+            name: New tasks are called by this name and a number.
+            steps: Learning steps per batch.
+            recent: How many recent batches are learned again together with the new one.
+            patience: How many batches in a row must have a much higher loss.
+            loss: As in `learn`.
+
+        Returns:
+            The changes of task that were noticed.
+
+        Raises:
+            UsageError: A batch does not fit the module.
+
+        Example:
+            >>> streaming = mnemon.ContinualModel(nn.Linear(4, 3))
+            >>> batches = [(x[i : i + 10], y[i : i + 10]) for i in range(0, 60, 10)]
+            >>> [switch.task for switch in streaming.learn_stream(batches, steps=1)]
+            ['task 1']
         """
         from mnemon.continual.stream import StreamLearner
 
@@ -146,10 +211,25 @@ class ContinualModel:
 
     @alone
     def predict(self, inputs: Any, task: str | None = None) -> Prediction:
-        """Answer inputs of a task; without its name, the task that each input is taken for answers.
+        """Predict the answers to some inputs.
 
-        By entropy, tasks of different numbers of classes are compared by the entropy divided by the logarithm of the
-        number: 0 is sure, 1 is as unsure as can be, whatever the task.
+        To infer the task by entropy, the entropy of each task's answer is divided by the logarithm of its number of
+        classes: 0 is certain, 1 is a guess.
+
+        Args:
+            inputs: A tensor or an array; several inputs of a module in a tuple.
+            task: The task of the inputs. Default: infer it for each input.
+
+        Returns:
+            Task, label and confidence for each input.
+
+        Raises:
+            UsageError: There is no such task, or the inputs do not fit the module.
+
+        Example:
+            >>> prediction = model.predict(x[:3])
+            >>> len(prediction.task), prediction.confidence.shape
+            (3, torch.Size([3]))
         """
         index = None if task is None else self.state.index_of(task)
         found = collect_inputs(inputs, self.device, self.state.floats)
@@ -157,10 +237,23 @@ class ContinualModel:
 
     @alone
     def evaluate(self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None) -> float:
-        """Return how good the model is on data of a task: accuracy in percent, or the error.
+        """Return the accuracy in percent on data of a task, or the error of a regression.
 
-        With infer=True the model is not told the task, and a wrong one is a wrong answer. A loss of one's own is not
-        kept in a file: it has to be given again after loading.
+        Args:
+            data: Data of the task, as `learn` takes them.
+            task: The name of the task.
+            infer: Do not tell the model the task. An input whose task is inferred wrongly counts as wrong.
+            loss: For a task that was learned with a loss of your own, and loaded from a file: the loss.
+
+        Returns:
+            The accuracy in percent, or the mean error.
+
+        Raises:
+            UsageError: There is no such task, or the data do not fit it.
+
+        Example:
+            >>> 0 <= model.evaluate((x, y), task="monday") <= 100
+            True
         """
         return evaluated(self.state, data, task, infer, loss)
 
@@ -168,21 +261,35 @@ class ContinualModel:
 
     @property
     def tasks(self) -> list[str]:
-        """The names of the tasks that are remembered, in the order in which they were learned last."""
+        """The names of the learned tasks, in the order in which they were last learned."""
         return self.state.names
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """The device on which the model computes."""
         return self.state.device
 
     @alone
     def to(self, device: str | torch.device) -> ContinualModel:
-        """Move the model to a device."""
+        """Move the model to a device.
+
+        Args:
+            device: Such as "cpu" or "cuda".
+
+        Returns:
+            The model itself.
+
+        Raises:
+            UsageError: There is no such device.
+
+        Example:
+            >>> model.to("cpu").device
+            device(type='cpu')
+        """
         try:
             there = torch.device(device)
             if there.type == "meta":
-                raise RuntimeError("nothing is kept there")
+                raise RuntimeError("it holds no values")
             torch.empty(1, device=there)  # before anything is moved
         except (RuntimeError, TypeError, ValueError, AssertionError) as error:
             raise UsageError(f"The model cannot move to {device!r}: {said(error)}.") from error
@@ -192,17 +299,52 @@ class ContinualModel:
 
     @alone
     def about(self, task: str) -> LearnedTask:
-        """Return what is kept of a task."""
+        """Return what is kept of a task.
+
+        Args:
+            task: The name of the task.
+
+        Raises:
+            UsageError: There is no such task.
+
+        Example:
+            >>> model.about("monday").goal.classes
+            (0, 1, 2)
+        """
         return self.state.about(task)
 
     @alone
     def forget(self, task: str) -> None:
-        """Drop a task: its embedding and buffers go, all others stay exactly as they are."""
+        """Remove a task. All other tasks stay exactly as they are.
+
+        Args:
+            task: The name of the task.
+
+        Raises:
+            UsageError: There is no such task.
+
+        Example:
+            >>> model.forget("wednesday")
+            >>> model.tasks
+            ['tuesday', 'monday']
+        """
         self.state.forget(task)
 
     @alone
     def rename(self, task: str, name: str) -> None:
-        """Give a task another name."""
+        """Give a task another name.
+
+        Args:
+            task: The name of the task.
+            name: Its new name.
+
+        Raises:
+            UsageError: There is no such task, or there is already one with the new name.
+
+        Example:
+            >>> model.rename("tuesday", "wet days")
+            >>> model.rename("wet days", "tuesday")
+        """
         index = self.state.index_of(task)
         if name != task:
             self.state.check_new(name)
@@ -210,7 +352,21 @@ class ContinualModel:
 
     @alone
     def network(self, task: str) -> nn.Module:
-        """Return a task's network as a plain module, in evaluation mode; adapters are added to their layers."""
+        """Return the network of a task as a plain module in evaluation mode.
+
+        Args:
+            task: The name of the task.
+
+        Returns:
+            A module of the same form as yours. Adapters are merged into their layers.
+
+        Raises:
+            UsageError: There is no such task.
+
+        Example:
+            >>> model.network("monday")
+            Linear(in_features=4, out_features=3, bias=True)
+        """
         memory, index = self.state.learner.memory, self.state.index_of(task)
         module = copied(memory.target.module).eval()
         tensors = {**memory.network_weights(index), **memory.buffers_of[index]}
@@ -226,14 +382,44 @@ class ContinualModel:
 
     @alone
     def save(self, path: str | Path) -> Path:
-        """Write the model to one file, from which `mnemon.load(path, module)` takes it up; return its path."""
+        """Write the model to one file, which `mnemon.load(path, module)` reads.
+
+        Args:
+            path: The file; without an ending, `.mnemon` is added.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            UsageError: The file cannot be written.
+
+        Example:
+            >>> model.save("memory").name
+            'memory.mnemon'
+        """
         from mnemon.continual.files import save
 
         return save(self, path)
 
     @alone
     def export(self, task: str, path: str | Path, example: Any = None) -> Path:
-        """Write a task's network to a .safetensors, .pt2 or .onnx file, checked by running it; return its path."""
+        """Write the network of a task to a file that can be used without mnemon, and check it by running it.
+
+        Args:
+            task: The name of the task.
+            path: The file. Its ending is its format: .safetensors, .pt2 or .onnx.
+            example: Inputs to check it with. Default: random inputs of the task's form.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            UsageError: There is no such task, or its network cannot be exported.
+
+        Example:
+            >>> model.export("monday", "monday.safetensors").name
+            'monday.safetensors'
+        """
         import mnemon  # not from where it is: that lies above this
 
         return mnemon.export(self, task, path, example)

@@ -26,7 +26,16 @@ CALIBRATION = 2000
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says of some inputs."""
+    """The model's answers to some inputs.
+
+    Example:
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3))
+        >>> data = torch.rand(60, 4), torch.arange(60) % 3
+        >>> learned = model.learn(data, task="monday", steps=5, quiet=True)
+        >>> prediction = model.predict(torch.rand(2, 4), task="monday")
+        >>> prediction.task, prediction.label.shape
+        (['monday', 'monday'], torch.Size([2]))
+    """
 
     task: list[str]
     """The task of each input, as told or as inferred; 'unknown' where no task is sure."""

@@ -37,7 +37,12 @@ FLOOR = 0.2
 
 @dataclass(frozen=True)
 class Switch:
-    """A change in the stream that was noticed."""
+    """A change of task that was noticed in a stream.
+
+    Example:
+        >>> mnemon.Switch(batch=12, task="task 2", new=True).task
+        'task 2'
+    """
 
     batch: int
     """Number of the first batch after the change, counted from 0."""

@@ -17,7 +17,7 @@ from mnemon.experiments.preset import DEFAULT, Preset, all_presets, is_preset, l
 from mnemon.experiments.run import build_run, new_folder
 from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.experiments.study import Failures, dated_folder, keep_begun, resumed_jobs
-from mnemon.learners import LEARNERS
+from mnemon.learners import METHODS
 from mnemon.results.comparison import Comparison
 from mnemon.results.naming import short_name
 
@@ -128,7 +128,7 @@ class _Finder:
         fitting = [preset.name for preset in all_presets() if self._fits(preset)]
         prefix = {name: self._prefix(name) for name in fitting}
         short = [name.removeprefix(prefix[name]) for name in fitting if prefix[name]]
-        return list(dict.fromkeys([*short, *LEARNERS, *(name for name in fitting if not prefix[name])]))
+        return list(dict.fromkeys([*short, *METHODS.all(), *(name for name in fitting if not prefix[name])]))
 
     def _prefix(self, name: str) -> str:
         """Return what may be left out of the name of a preset."""

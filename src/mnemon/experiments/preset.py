@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mnemon.errors import UsageError, choose
+from mnemon.errors import UsageError
 from mnemon.experiments import cost
 from mnemon.notation import NotationError, read_toml
+from mnemon.registry import Registry
 from mnemon.whole_files import is_there, read_text
 
 FOLDER = Path(__file__).parent / "presets"
@@ -57,22 +58,45 @@ def load_preset(name: str) -> Preset:
 
 def is_preset(name: str) -> bool:
     """Tell whether there is a preset of this name."""
-    return name in _files()
+    return name in _files().all()
 
 
 def all_presets() -> list[Preset]:
     """Return all presets in the order of their names."""
-    return [_read(path) for path in _files().values()]
+    return [_read(path) for _, path in sorted(_files().all().items())]
+
+
+def register_presets(folder: str | Path) -> None:
+    """Make presets of your own known by their names, beside those that come with mnemon.
+
+    Args:
+        folder: Where they are: one TOML file each, named after the preset. Other files are left alone.
+
+    Raises:
+        UsageError: If there is no preset in the folder, or a name is taken.
+
+    Example:
+        >>> folder = Path("presets")
+        >>> folder.mkdir()
+        >>> _ = (folder / "short-digits.toml").write_text('like = "split-digits"')
+        >>> mnemon.register_presets(folder)
+    """
+    found = sorted(Path(folder).resolve().glob("*.toml"))
+    if not found:
+        raise UsageError(f"There is no preset in {folder}: a preset is a TOML file.")
+    for path in found:
+        _files().add(path.stem, path)
 
 
 @functools.cache  # they come with the package and stay what they are
-def _files() -> dict[str, Path]:
-    return {name: FOLDER / f"{name}.toml" for name in sorted(path.stem for path in FOLDER.glob("*.toml"))}
+def _files() -> Registry[Path]:
+    names = sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return Registry("preset", {name: FOLDER / f"{name}.toml" for name in names}, listing="mnemon presets")
 
 
 def _find(name: str, beside: Path) -> Path:
     if not name.endswith(".toml"):
-        return choose("preset", name, _files(), "mnemon presets")
+        return _files().find(name)
     if not is_there(beside / name):
         raise UsageError(f"There is no preset file {beside / name}.")
     return beside / name

@@ -21,7 +21,7 @@ from mnemon.experiments.compute import Compute, pick_device, threads_of_torch
 from mnemon.experiments.job import Job, Reporter, RunContext
 from mnemon.experiments.made_with import made_with
 from mnemon.experiments.run_config import RunConfig, from_record
-from mnemon.learners import LEARNERS
+from mnemon.learners import METHODS
 from mnemon.learners.base import AbstractLearner
 from mnemon.problem import Problem
 from mnemon.results import samples
@@ -245,7 +245,7 @@ def build_learner(config: RunConfig, stream: TaskStream, seed: int) -> AbstractL
         config.training.scenario,
     )
     seed_all(derive(seed, "weights"), torch.device("cpu"))
-    learner: Any = LEARNERS[config.method_name]
+    learner: Any = METHODS.find(config.method_name)
     return learner(config.method, problem)
 
 
@@ -262,6 +262,7 @@ def _new_record(config: RunConfig, seed: int, stream: TaskStream, learner: Abstr
         versions=made_with(device),
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         published=config.published,
+        plugins=[plugin.module for plugin in config.plugins],
     )
 
 

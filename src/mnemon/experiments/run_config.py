@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mnemon import config as settings
-from mnemon.benchmarks.registry import BENCHMARKS
+from mnemon import hypernet, models, plugins
+from mnemon.benchmarks import registry as benchmarks
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments.limits import check_limits
 from mnemon.experiments.preset import Preset
-from mnemon.learners import LEARNERS
+from mnemon.learners import METHODS
 from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
+from mnemon.plugins import Plugin
+from mnemon.registry import Registry
 from mnemon.results.naming import folder_name_of, name_of
 from mnemon.results.record import RunRecord
 from mnemon.training.trainer import TrainingConfig
 
-REGISTRIES: dict[str, dict[str, Any]] = {
-    "benchmark": dict(BENCHMARKS),
-    "method": {name: learner.Config for name, learner in LEARNERS.items()},
-}
+REGISTRIES: dict[str, Registry[Any]] = {"benchmark": benchmarks.REGISTRY, "method": METHODS}
 """Sections whose dataclass depends on their `name`."""
+NAMED = (*REGISTRIES.values(), models.REGISTRY, hypernet.REGISTRY)
+"""All that settings name and plugins can add to."""
 FIXED = {"target": TargetConfig, "optimizer": OptimizerConfig, "training": TrainingConfig}
 SECTIONS = (*REGISTRIES, *FIXED)
 
@@ -60,6 +63,31 @@ class RunConfig:
             tables[section] = {"name": getattr(self, f"{section}_name"), **tables[section]}
         return {"preset": self.preset, "published": self.published, **tables}
 
+    @property
+    def plugins(self) -> list[Plugin]:
+        """The plugins that have what its settings name."""
+        named = [(path, str(value)) for path, value in settings.flat(self.plain())]
+        found = [r.plugins.get(name) for r in NAMED for path, name in named if r.is_named_by(path)]
+        return list(dict.fromkeys(plugin for plugin in found if plugin))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # It travels as tables, with its plugins, which are imported where it arrives before they are needed.
+        return _arrived, (plugins.that_travel(self.plugins), self.preset, self.changes, self.plain())
+
+
+def _arrived(needed: list[Plugin], preset: str, changes: tuple[str, ...], tables: dict[str, Any]) -> RunConfig:
+    """Return a config that another process has sent."""
+    plugins.require(needed)
+    values = {section: tables[section] for section in SECTIONS}
+    config = resolve(Preset(preset, "", "", tables["published"], (values,)))
+    return replace(config, changes=changes)
+
+
+def settings_class(section: str, name: str) -> Any:
+    """Return the dataclass of a section that depends on its `name`."""
+    found = REGISTRIES[section].find(name)
+    return found.Config if section == "method" else found
+
 
 def schema(values: dict[str, Any]) -> dict[str, Any]:
     """Return the dataclass of each section for tables with these names."""
@@ -67,8 +95,9 @@ def schema(values: dict[str, Any]) -> dict[str, Any]:
     for section, registry in REGISTRIES.items():
         name = _table(values, section).get("name")
         if name is None:
-            raise UsageError(f"The setting '{section}.name' is missing. Choose one of: {', '.join(registry)}.")
-        chosen[section] = choose(section, str(name), registry)
+            choices = ", ".join(registry.all())
+            raise UsageError(f"The setting '{section}.name' is missing. Choose one of: {choices}.")
+        chosen[section] = settings_class(section, str(name))
     return {**chosen, **FIXED}
 
 
@@ -141,7 +170,7 @@ def explained(config: RunConfig) -> list[Explained]:
     by_path = dict(settings.flat({section: values[section] for section in SECTIONS}))
     for section, cls in schema(values).items():
         if section in REGISTRIES:
-            choices = f"Choose one of: {', '.join(REGISTRIES[section])}."
+            choices = f"Choose one of: {', '.join(REGISTRIES[section].all())}."
             found.append(Explained(section, by_path[f"{section}.name"], choices))
         for path, meaning in settings.setting_paths(cls, f"{section}.").items():
             found.append(Explained(path, by_path[path], meaning))
@@ -150,7 +179,7 @@ def explained(config: RunConfig) -> list[Explained]:
 
 def is_setting(name: str) -> bool:
     """Tell whether a name, or the end of one, stands for a setting of any method, benchmark, network or training."""
-    tables = [(section, cls) for section, registry in REGISTRIES.items() for cls in registry.values()]
+    tables = [(section, settings_class(section, of)) for section, r in REGISTRIES.items() for of in r.all()]
     paths = (
         path for section, cls in (*tables, *FIXED.items()) for path in settings.setting_paths(cls, f"{section}.")
     )
@@ -167,10 +196,10 @@ def _table(values: dict[str, Any], section: str) -> dict[str, Any]:
 def _merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return tables with some values replaced; what another method or benchmark does not know is dropped."""
     kept = dict(values)
-    for section, registry in REGISTRIES.items():
+    for section in REGISTRIES:
         old, name = _table(values, section), _table(changes, section).get("name")
         if name is not None and old.get("name", name) != name:
-            cls = choose(section, str(name), registry)
+            cls = settings_class(section, str(name))
             known = {path.partition(".")[0] for path in settings.setting_paths(cls)}
             kept[section] = {k: v for k, v in old.items() if k in known}
     return settings.merged(kept, changes)
@@ -180,8 +209,20 @@ def from_record(record: RunRecord, overrides: Sequence[str] = ()) -> RunConfig:
     """Return the config with which a run was begun, with some settings changed."""
     values = {k: v for k, v in record.config.items() if k in SECTIONS}
     published = str(record.config.get("published", ""))
-    config = resolve(Preset(record.preset, "", "", published, (values,)), overrides)
+    with _missing_plugins_named(record):
+        config = resolve(Preset(record.preset, "", "", published, (values,)), overrides)
     return replace(config, changes=(*record.changes, *config.changes))
+
+
+@contextmanager
+def _missing_plugins_named(record: RunRecord) -> Iterator[None]:
+    """Say which plugins a record needs, where its settings name something that is not known without them."""
+    try:
+        yield
+    except UsageError as error:
+        if missing := plugins.missing(record.plugins):
+            raise UsageError(f"{plugins.remedy(missing)} {error}") from error
+        raise
 
 
 def resume_config(record: RunRecord, preset: Preset | None, overrides: Sequence[str]) -> RunConfig:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from mnemon.errors import choose
+from mnemon.errors import UsageError, choose
 from mnemon.hypernet.base import AbstractHypernet, check_sizes
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.full import FullHypernet
-from mnemon.hypernet.init import Init, initialise
+from mnemon.hypernet.init import ChunkInit, Init, initialise
 from mnemon.hypernet.structure import structured_edges
 from mnemon.hypernet.target import Target
 from mnemon.models.mlp import ACTIVATIONS
+from mnemon.registry import Registry
 
 
 @dataclass(frozen=True)
 class HypernetConfig:
-    """The network that generates the target's weights."""
+    """The network that generates the target's weights.
+
+    Example:
+        >>> mnemon.HypernetConfig(hidden=(32,), chunk=500).form
+        'chunked'
+    """
 
     form: str = "chunked"
     """chunked: asked chunk by chunk; structured: chunks end where layers and filters do; full: asked once."""
@@ -35,8 +42,13 @@ class HypernetConfig:
     init: Init = Init.XAVIER
     """Initial values: xavier, xavier-chunks (chunk embeddings too) or hyperfan."""
 
+    chunk_init: ChunkInit = ChunkInit.NORMAL
+    """Start of the chunk embeddings: normal (as init says) or orthogonal (init=xavier; chunks learn side by side)."""
+
     def __post_init__(self) -> None:
-        choose("hypernet form", self.form, HYPERNETS)
+        if self.chunk_init is ChunkInit.ORTHOGONAL and self.init is not Init.XAVIER:
+            raise UsageError(f"hypernet.chunk_init=orthogonal needs hypernet.init=xavier, not {self.init.value}.")
+        REGISTRY.find(self.form)
         choose("activation", self.activation, ACTIVATIONS)
         sizes = ("embedding_size", "chunk", "chunk_embedding_size")
         check_sizes(**{name: getattr(self, name) for name in sizes})
@@ -64,22 +76,61 @@ def _structured(config: HypernetConfig, target: Target) -> AbstractHypernet:
     return _chunked(replace(config, chunk=widest), target, edges)
 
 
-HYPERNETS: dict[str, Callable[[HypernetConfig, Target], AbstractHypernet]] = {
+MakeHypernet = Callable[[HypernetConfig, Target], AbstractHypernet]
+Make = TypeVar("Make", bound=MakeHypernet)
+
+HYPERNETS: dict[str, MakeHypernet] = {
     "full": _full,
     "chunked": _chunked,
     "structured": _structured,
 }
+REGISTRY = Registry("hypernet form", HYPERNETS, "hypernet.form")
+"""The same table, open to plugins."""
+
+
+def register_hypernet(name: str) -> Callable[[Make], Make]:
+    """Make a form of hypernetwork of your own known by a name, beside those that come with mnemon.
+
+    Args:
+        name: Letters, digits, - and _; the word that `--set form=` takes.
+
+    Returns:
+        A decorator for a function of (config, target) that returns an `AbstractHypernet` which generates
+        `target.size` weights. The config is a `HypernetConfig`, of which it may use what it likes.
+
+    Raises:
+        UsageError: If the name is taken.
+
+    Example:
+        >>> @mnemon.register_hypernet("linear")
+        ... def linear(config, target):
+        ...     return mnemon.FullHypernet(target.size, config.embedding_size, (), nn.Identity)
+    """
+
+    def add(make: Make) -> Make:
+        REGISTRY.add(name, _checked(make))
+        return make
+
+    return add
+
+
+def _checked(make: MakeHypernet) -> MakeHypernet:
+    if not callable(make):
+        raise UsageError(f"A hypernetwork is a function of (config, target), not {make!r}.")
+    return make
 
 
 def build_hypernet(config: HypernetConfig, target: Target) -> AbstractHypernet:
     """Return an initialised hypernetwork for all generated weights of a target."""
     hypernet = HYPERNETS[config.form](config, target)
-    initialise(hypernet, target, config.init)
+    initialise(hypernet, target, config.init, config.chunk_init)
     return hypernet
 
 
 def least_count(config: HypernetConfig, size: int) -> int:
     """Return how many parameters a hypernetwork of `size` weights has at least, without building it."""
+    if config.form in REGISTRY.plugins:
+        return 0
     chunk = {"full": size, "chunked": config.chunk}.get(config.form, 1)
     extra = 0 if config.form == "full" else config.chunk_embedding_size
     widths = [config.embedding_size + extra, *config.hidden]

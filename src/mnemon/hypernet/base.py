@@ -27,7 +27,15 @@ MANY = 1024
 
 
 class AbstractHypernet(nn.Module, ABC):
-    """Maps task embeddings to the `size` weights of a target network."""
+    """Maps a task embedding to the `size` weights of a target network.
+
+    A subclass says what its input rows are (`rows`); all other methods follow from it.
+
+    Example:
+        >>> hypernet = mnemon.ChunkedHypernet(100, 8, (10,), nn.ELU, chunk=30, chunk_embedding_size=4)
+        >>> isinstance(hypernet, mnemon.AbstractHypernet), hypernet.n_rows
+        (True, 4)
+    """
 
     _used: Tensor | None
 
@@ -42,6 +50,22 @@ class AbstractHypernet(nn.Module, ABC):
         activation: type[nn.Module],
         edges: Sequence[int] | None = None,
     ):
+        """Make the feature layers and the readout.
+
+        Args:
+            size: Weights to generate.
+            embedding_size: Length of a task embedding.
+            row_width: Length of an input row.
+            n_rows: Rows per task.
+            chunk: Weights that one row gives.
+            hidden: Widths of the feature layers.
+            activation: The activation after each feature layer.
+            edges: Where in the flat weights each row begins, and where the last one ends. Default: chunks of equal
+                size.
+
+        Raises:
+            UsageError: A size is below 1.
+        """
         super().__init__()
         check_sizes(embedding_size=embedding_size)
         if any(width < 1 for width in hidden):
@@ -65,25 +89,54 @@ class AbstractHypernet(nn.Module, ABC):
 
     @abstractmethod
     def rows(self, embeddings: Tensor, row: Tensor) -> Tensor:
-        """Return the input row [n, row_width] for each pair of an embedding [n, e] and a row number [n]."""
+        """Return input rows.
+
+        Args:
+            embeddings: Task embeddings [n, embedding_size].
+            row: The row number for each of them [n].
+
+        Returns:
+            The input rows [n, row_width].
+        """
 
     def features(self, embeddings: Tensor, row: Tensor) -> Tensor:
-        """Return the features [n, width] for each pair of an embedding [n, e] and a row number [n]."""
+        """Return the features of rows.
+
+        Args:
+            embeddings: Task embeddings [n, embedding_size].
+            row: The row number for each of them [n].
+
+        Returns:
+            The features [n, width].
+        """
         h = self.rows(embeddings, row)
         for layer in self.layers:
             h = self.activation(layer(h))
         return h
 
     def task_features(self, embedding: Tensor) -> Tensor:
-        """Return the features [n_rows, width] of all rows of one task."""
+        """Return the features of all rows of one task.
+
+        Args:
+            embedding: The task embedding [embedding_size].
+
+        Returns:
+            The features [n_rows, width].
+        """
         row = torch.arange(self.n_rows, device=embedding.device)
         return self.features(embedding.expand(self.n_rows, -1), row)
 
     def grid_features(self, embeddings: Tensor) -> Tensor:
-        """Return the features of all rows of some tasks, [n_rows * tasks, width]: row by row, the tasks in each.
+        """Return the features of all rows of several tasks: row by row, and in each row task by task.
 
-        Of many rows, the width is rounded up, with room for one more feature: products of matrices lose a quarter of
-        their speed where rows do not begin at a multiple of 32 bytes. What is more than `width` is of no meaning.
+        For many rows the width is rounded up, with room for one more feature: matrix products are a quarter slower if
+        rows do not begin at a multiple of 32 bytes. The columns after `width` have no meaning.
+
+        Args:
+            embeddings: Task embeddings [tasks, embedding_size].
+
+        Returns:
+            The features [n_rows * tasks, width or more].
         """
         if not self.layers:
             return self.grid_rows(embeddings)
@@ -96,37 +149,90 @@ class AbstractHypernet(nn.Module, ABC):
         return h
 
     def grid_rows(self, embeddings: Tensor) -> Tensor:
-        """Return the input rows of all rows of some tasks, [n_rows * tasks, row_width]."""
+        """Return all input rows of several tasks.
+
+        Args:
+            embeddings: Task embeddings [tasks, embedding_size].
+
+        Returns:
+            The input rows [n_rows * tasks, row_width].
+        """
         row = torch.arange(self.n_rows, device=embeddings.device).repeat_interleave(len(embeddings))
         return self.rows(embeddings.repeat(self.n_rows, 1), row)
 
     def grid_start(self, embeddings: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """Return the first layer, before its activation, of all rows of some tasks."""
+        """Return the first feature layer, before its activation, for all rows of several tasks.
+
+        Args:
+            embeddings: Task embeddings [tasks, embedding_size].
+            weight: The weight of the layer.
+            bias: The bias of the layer.
+        """
         return nn.functional.linear(self.grid_rows(embeddings), weight, bias)
 
     def forward(self, embedding: Tensor) -> Tensor:
-        """Return the flat weights [size] for one embedding [e]."""
+        """Return the flat weights of a task.
+
+        Args:
+            embedding: The task embedding [embedding_size].
+
+        Returns:
+            The weights [size].
+
+        Example:
+            >>> hypernet(torch.zeros(8)).shape
+            torch.Size([100])
+        """
         return self.padded(embedding)[: self.size]
 
-    def around(self, start: Tensor, factor: Tensor, embedding: Tensor) -> Tensor:
-        """Return `start` plus a factor times the flat weights of full rows, in one product: [n_rows * chunk]."""
-        features = with_one(self.task_features(embedding)) * factor
+    def around(self, start: Tensor, embedding: Tensor, factor: Tensor | None = None) -> Tensor:
+        """Return `start` plus the generated weights, in one matrix product. All rows must be full.
+
+        Args:
+            start: Weights to add to [n_rows * chunk].
+            embedding: The task embedding [embedding_size].
+            factor: How much of the generated weights to add. Default: all.
+        """
+        features = with_one(self.task_features(embedding))
+        if factor is not None:
+            features = features * factor
         return torch.addmm(start.view(self.n_rows, self.chunk), features, self.readout).flatten()
 
     def excerpt(self, embedding: Tensor, row: Tensor) -> Tensor:
-        """Return what some rows of a task give, joined, [rows * chunk]."""
+        """Return the weights that some rows of a task give, joined.
+
+        Args:
+            embedding: The task embedding [embedding_size].
+            row: The numbers of the rows [n].
+
+        Returns:
+            The weights [n * chunk].
+        """
         return self.read(self.features(embedding.expand(len(row), -1), row)).flatten()
 
     def padded(self, embedding: Tensor) -> Tensor:
-        """Return the flat weights; if all rows are full, with the unused tail of the last one, [n_rows * chunk].
+        """Return the flat weights; if all rows are full, followed by the unused columns of the last row.
 
-        `Target` ignores the tail; cutting it off here would cost the backward pass a copy of all weights.
+        `Target` ignores these columns; to cut them off here would cost the backward pass a copy of all weights.
+
+        Args:
+            embedding: The task embedding [embedding_size].
+
+        Returns:
+            The weights [n_rows * chunk], or [size] if rows are not full.
         """
         flat = self.read(self.task_features(embedding)).flatten()
         return flat if self._used is None else flat.index_select(0, self._used)
 
     def read(self, features: Tensor) -> Tensor:
-        """Return the readout [n, chunk] of features [n, width]."""
+        """Return the readout of features.
+
+        Args:
+            features: The features [n, width].
+
+        Returns:
+            The weights [n, chunk].
+        """
         return with_one(features) @ self.readout
 
     def count(self) -> int:

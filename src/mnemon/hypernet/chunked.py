@@ -11,9 +11,12 @@ from mnemon.hypernet.base import AbstractHypernet, check_sizes
 
 
 class ChunkedHypernet(AbstractHypernet):
-    """A row is [task embedding ; chunk embedding]; all chunks of a task are one batch.
+    """Generates the weights in chunks. An input row is the task embedding, followed by the embedding of the chunk.
 
-    Chunks are of equal size, unless `edges` tell where each begins (and at last where they end).
+    Example:
+        >>> hypernet = mnemon.ChunkedHypernet(100, 8, (10,), nn.ELU, chunk=30, chunk_embedding_size=4)
+        >>> hypernet(torch.zeros(8)).shape
+        torch.Size([100])
     """
 
     def __init__(
@@ -26,6 +29,18 @@ class ChunkedHypernet(AbstractHypernet):
         chunk_embedding_size: int,
         edges: Sequence[int] | None = None,
     ):
+        """Make the layers and the chunk embeddings.
+
+        Args:
+            size: Weights to generate.
+            embedding_size: Length of a task embedding.
+            hidden: Widths of the feature layers.
+            activation: The activation after each feature layer.
+            chunk: Weights per chunk.
+            chunk_embedding_size: Length of a chunk embedding.
+            edges: Where in the flat weights each chunk begins, and where the last one ends. Default: chunks of equal
+                size.
+        """
         check_sizes(chunk=chunk, chunk_embedding_size=chunk_embedding_size)
         n_rows = len(edges) - 1 if edges else -(-size // chunk)
         row_width = embedding_size + chunk_embedding_size

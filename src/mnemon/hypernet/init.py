@@ -37,7 +37,19 @@ class Init(str, Enum):
     """Generated weights start with the variance of a plainly initialised target."""
 
 
-def initialise(hypernet: AbstractHypernet, target: Target, init: Init) -> None:
+class ChunkInit(str, Enum):
+    """How chunk embeddings start."""
+
+    NORMAL = "normal"
+    """Drawn from N(0, 1), or as `init` says."""
+    ORTHOGONAL = "orthogonal"
+    """Of length 1 on average and orthogonal, or as nearly as their length allows: a step of one chunk's weights moves
+    the others' little."""
+
+
+def initialise(
+    hypernet: AbstractHypernet, target: Target, init: Init, chunk_init: ChunkInit = ChunkInit.NORMAL
+) -> None:
     """Set all parameters of a hypernetwork."""
     for layer in hypernet.layers:
         assert isinstance(layer, nn.Linear)
@@ -48,14 +60,23 @@ def initialise(hypernet: AbstractHypernet, target: Target, init: Init) -> None:
     if isinstance(hypernet, ChunkedHypernet):
         draw = nn.init.xavier_uniform_ if init is Init.XAVIER_CHUNKS else nn.init.normal_
         draw(hypernet.chunk_embeddings)
+        if chunk_init is ChunkInit.ORTHOGONAL:
+            _make_orthogonal(hypernet.chunk_embeddings)
     if init is Init.HYPERFAN:
         scale = _scale_chunk_embeddings if isinstance(hypernet, ChunkedHypernet) else _scale_readout
         scale(hypernet, target)  # type: ignore[arg-type]
 
 
-def new_embedding(size: int) -> Tensor:
-    """Draw a task embedding from N(0, 1)."""
-    return torch.randn(size)
+@torch.no_grad()
+def _make_orthogonal(embeddings: Tensor) -> None:
+    """Draw rows of length 1 that are orthogonal; of more rows than columns, columns that are."""
+    n, size = embeddings.shape
+    nn.init.orthogonal_(embeddings, gain=max(1.0, math.sqrt(n / size)))
+
+
+def new_embedding(size: int, scale: float = 1.0) -> Tensor:
+    """Draw a task embedding from a normal distribution with mean 0."""
+    return scale * torch.randn(size)
 
 
 def simplex_corner(size: int, i: int) -> Tensor:

@@ -32,12 +32,16 @@ class Slot(NamedTuple):
 
 
 class Target(nn.Module):
-    """A module whose chosen parameters come as one flat vector, in the order of its parameters.
+    """A module that computes with weights from outside: one flat vector, in the order of the module's parameters.
 
-    `generate` is a list of patterns over parameter names; what none of them matches stays as it came, frozen.
-    The module's own generated parameters are only a form for the shapes: they never train and are not counted.
-    Buffers of a part of which nothing is generated stay as they came, too: the statistics of a frozen batch norm.
-    Where statistics are generated they stand in the flat vector after the weights, and are used in evaluation mode.
+    The module's own values of generated parameters only give the shapes; they are neither trained nor counted. Where
+    nothing is generated in a part of the module, its buffers stay as they are, such as the statistics of a frozen
+    batch norm. Generated statistics follow the weights in the flat vector, and are used in evaluation mode.
+
+    Example:
+        >>> target = mnemon.Target(nn.Linear(4, 3))
+        >>> target(torch.zeros(target.size), torch.rand(2, 4)).shape
+        torch.Size([2, 3])
     """
 
     def __init__(
@@ -46,6 +50,13 @@ class Target(nn.Module):
         generate: Sequence[str] = ("*",),
         statistics: Statistics = Statistics.PER_TASK,
     ):
+        """Take over a module, whose parameters no longer require gradients.
+
+        Args:
+            module: Any module.
+            generate: Patterns of the names of parameters that are generated. All others stay frozen at their values.
+            statistics: Which statistics batch norm uses.
+        """
         super().__init__()
         self.module = module.requires_grad_(False)
         self.slots: list[Slot] = []
@@ -71,14 +82,33 @@ class Target(nn.Module):
         self._sizes = [*(slot.stop - slot.start for slot in self.slots), self.statistics.size]
 
     def train(self, mode: bool = True) -> Target:
-        """Set the mode of the module; what rests is always in evaluation mode."""
+        """Set the mode of the module; frozen parts always stay in evaluation mode.
+
+        Args:
+            mode: Training mode or evaluation mode.
+
+        Returns:
+            The target itself.
+        """
         super().train(mode)
         for part in self._resting:
             part.training = False
         return self
 
     def cut(self, weights: Tensor, slots: Sequence[Slot] | None = None) -> dict[str, Tensor]:
-        """Cut a flat vector into the module's tensors, which lie there as usual or as `slots` say."""
+        """Cut a flat vector into the tensors of the module.
+
+        Args:
+            weights: The flat vector [size, or longer].
+            slots: Where the tensors are in the vector, if it is only an excerpt.
+
+        Returns:
+            The tensors by the names of the parameters.
+
+        Example:
+            >>> {name: part.shape for name, part in target.cut(torch.zeros(15)).items()}
+            {'weight': torch.Size([3, 4]), 'bias': torch.Size([3])}
+        """
         split = _Cut.apply if self.size > LARGE else torch.split
         if slots is None:
             slots, parts = self.slots, split(weights, [*self._sizes, len(weights) - self.size])
@@ -96,10 +126,17 @@ class Target(nn.Module):
         outputs: tuple[int, int] | None = None,
         slots: Sequence[Slot] | None = None,
     ) -> Tensor:
-        """Run the module with these weights; in training mode the given buffers are updated in place.
+        """Run the module with these weights.
 
-        With `outputs` = (first, last + 1) only these outputs are computed: the rows of the last layer are cut first.
-        With `slots` the weights are an excerpt, in which the tensors lie so.
+        Args:
+            weights: The flat vector of weights [size, or longer].
+            *inputs: The inputs of the module.
+            buffers: Buffers by name; in training mode they are updated in place.
+            outputs: (first, last + 1): compute only these outputs, by cutting the last layer first.
+            slots: Where the tensors are in the vector, if it is only an excerpt.
+
+        Returns:
+            The outputs of the module.
         """
         tensors = self.cut(weights, slots)
         if self.statistics.size and not self.module.training:
@@ -152,6 +189,18 @@ class Target(nn.Module):
         # In the default type, unless that would round: half precision gets wider, float64 stays.
         return torch.cat([part.to(torch.promote_types(part.dtype, torch.get_default_dtype())) for part in own])
 
+    def deviations(self, weights: Tensor) -> Tensor:
+        """Return for each weight the standard deviation of its tensor. Tensors of equal values get the mean.
+
+        Args:
+            weights: The flat vector of weights.
+        """
+        found = [weights[slot.start : slot.stop].std(correction=0) for slot in self.slots]
+        differing = [deviation for deviation in found if deviation > 0]
+        mean = torch.stack(differing).mean() if differing else weights.new_ones(())
+        units = [torch.where(d > 0, d, mean).expand(s.stop - s.start) for d, s in zip(found, self.slots, strict=True)]
+        return torch.cat([*units, weights.new_ones(self.statistics.size)])
+
     def head_slots(self) -> list[Slot]:
         """Return the slots of the last layer: one row per output, if the module is an ordinary one."""
         prefix = self.slots[-1].name.rpartition(".")[0]
@@ -159,7 +208,11 @@ class Target(nn.Module):
 
     @torch.no_grad()
     def can_cut_outputs(self, inputs: Tensor) -> bool:
-        """Try on some inputs whether the module lets its last layer be cut to some of the outputs."""
+        """Tell whether the module still works if its last layer is cut to some of its outputs, by trying it.
+
+        Args:
+            inputs: Some inputs.
+        """
         was_training = self.module.training
         compiled, self.module._compiled_call_impl = self.module._compiled_call_impl, None  # not for a single try
         self.eval()

@@ -16,15 +16,41 @@ Ask = Callable[[int], Tensor]
 
 
 class AbstractInference(TaskModule, ABC):
-    """Tells which task inputs belong to."""
+    """Infers which task an input belongs to: a score for every input and task.
+
+    Example:
+        >>> class FirstTask(mnemon.AbstractInference):
+        ...     def scores(self, inputs, ask):
+        ...         return torch.eye(1, self.n_begun).expand(len(inputs), -1)
+        >>> inference = FirstTask()
+        >>> inference.n_begun = 3
+        >>> inference.scores(torch.rand(2, 4), ask=None)
+        tensor([[1., 0., 0.],
+                [1., 0., 0.]])
+    """
 
     def train_step(self, batch: Batch) -> Terms:
-        """Learn from a batch of the present task; a way that needs no training does nothing."""
+        """Learn from a batch of the present task. By default nothing is learned.
+
+        Args:
+            batch: The batch.
+
+        Returns:
+            The loss terms that were descended.
+        """
         return {}
 
     @abstractmethod
     def scores(self, inputs: Tensor, ask: Ask) -> Tensor:
-        """Return a score [n, tasks begun] for every input and task: the larger, the likelier."""
+        """Return a score for every input and every task that was begun; the highest score is the inferred task.
+
+        Args:
+            inputs: The inputs.
+            ask: Returns the logits of a task's own network for these inputs, given the number of the task.
+
+        Returns:
+            The scores [inputs, tasks].
+        """
 
     def count(self) -> int:
         """Return the number of parameters that all tasks share."""

@@ -21,12 +21,16 @@ Metrics = dict[str, float]
 
 
 class ContinualStrategy:
-    """Learns and answers Avalanche's experiences with a ContinualModel.
+    """Learns experiences of Avalanche with a `ContinualModel`. Avalanche itself is not needed.
 
-    >>> strategy = ContinualStrategy(ContinualModel(network))
-    >>> for experience in benchmark.train_stream:
-    ...     strategy.train(experience)
-    ...     metrics = strategy.eval(benchmark.test_stream)
+    Example:
+        >>> from types import SimpleNamespace
+        >>> def experience(number):
+        ...     dataset = [(torch.rand(4), int(i) % 2) for i in range(20)]
+        ...     return SimpleNamespace(dataset=dataset, current_experience=number, task_label=number)
+        >>> strategy = mnemon.ContinualStrategy(mnemon.ContinualModel(nn.Linear(4, 2)), steps=3, quiet=True)
+        >>> list(strategy.train(experience(0)))
+        ['Top1_Acc_Epoch/train_phase/train_stream/Task000']
     """
 
     def __init__(
@@ -39,16 +43,32 @@ class ContinualStrategy:
         batch_size: int = 64,
         quiet: bool = False,
     ):
-        """Learn with a model as `ContinualModel.learn` does; the model keeps what was learned.
+        """Learn with a model, as `ContinualModel.learn` does. The model keeps what was learned.
 
-        infer: whether the task of a test input has to be inferred. By default it is told where every experience has a
-        task label of its own, and inferred where they share one, as in class-incremental benchmarks.
+        Args:
+            model: The model.
+            infer: Infer the task of test inputs. Default: the task is told if every experience has a task label of
+                its own, and inferred if they share one, as in class-incremental benchmarks.
+            epochs: How many passes over the data to learn.
+            steps: How many batches to learn, instead of `epochs`.
+            batch_size: Examples per batch.
+            quiet: Show no progress bar.
         """
         self.model, self.infer = model, infer
         self.epochs, self.steps, self.batch_size, self.quiet = epochs, steps, batch_size, quiet
 
     def train(self, experiences: Any) -> Metrics:
-        """Learn an experience, or one after another, each as a new task; return the accuracies reached."""
+        """Learn one experience or several, each as a new task.
+
+        Args:
+            experiences: An experience or a stream of them.
+
+        Returns:
+            The training accuracies, by Avalanche's names.
+
+        Raises:
+            UsageError: This is no experience, or the data do not fit the module.
+        """
         found: Metrics = {}
         for experience in _listed(experiences):
             learned = self.model.learn(
@@ -64,9 +84,22 @@ class ContinualStrategy:
         return found
 
     def eval(self, experiences: Any) -> Metrics:
-        """Answer the inputs of a stream or an experience; return the accuracies.
+        """Measure the accuracy on one experience or several.
 
-        Experiences that were not learned yet count as well, and are answered by the tasks that were.
+        Experiences that were not learned yet count, too; they are answered by the tasks that were learned.
+
+        Args:
+            experiences: An experience or a stream of them.
+
+        Returns:
+            The accuracies, by Avalanche's names.
+
+        Raises:
+            UsageError: This is no experience, or nothing was learned yet.
+
+        Example:
+            >>> "Accuracy_On_Trained_Experiences/eval_phase/test_stream/Task000" in strategy.eval([experience(0)])
+            True
         """
         found: Metrics = {}
         all_right, trained_right = [], []
@@ -83,7 +116,17 @@ class ContinualStrategy:
         return found
 
     def run(self, benchmark: Any) -> list[Metrics]:
-        """Learn the training stream of a benchmark, and evaluate on its test stream after every experience."""
+        """Learn the training stream of a benchmark, and evaluate on its test stream after every experience.
+
+        Args:
+            benchmark: It has a `train_stream` and a `test_stream`.
+
+        Returns:
+            The accuracies after each experience.
+
+        Raises:
+            UsageError: This is no benchmark of Avalanche.
+        """
         if not (hasattr(benchmark, "train_stream") and hasattr(benchmark, "test_stream")):
             name = type(benchmark).__name__
             raise UsageError(f"A benchmark of Avalanche has a train_stream and a test_stream; {name} has not.")

@@ -33,11 +33,30 @@ Reader = Callable[[Path, nn.Module], AnswerFunction]
 
 
 def export(model: ContinualModel, task: str, path: str | Path, example: Any = None) -> Path:
-    """Write a task's network to a file, in the format that its ending says; return its path.
+    """Write the network of a task to a file that can be used without mnemon, and check it by running it.
 
-    .safetensors is the state dict of the module, .pt2 a program of torch.export, .onnx a model for any ONNX runtime.
-    The number of inputs at once stays free. The network is tried on random inputs of the task's form; give `example`
-    if it does not work on such inputs.
+    The batch size stays free.
+
+    Args:
+        model: The model.
+        task: The name of the task.
+        path: The file. Its ending is its format: .safetensors (the state dict of the module), .pt2 (a program of
+            torch.export) or .onnx (for any ONNX runtime; needs the extra `onnx`).
+        example: Inputs to check it with. Default: random inputs of the task's form; give your own if the network does
+            not work on them.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        UsageError: There is no such task, or its network cannot be exported.
+
+    Example:
+        >>> x, y = torch.rand(60, 4), torch.arange(60) % 3
+        >>> model = mnemon.ContinualModel(nn.Linear(4, 3))
+        >>> learned = model.learn((x, y), task="monday", steps=5, quiet=True)
+        >>> mnemon.export(model, "monday", "monday.safetensors").name
+        'monday.safetensors'
     """
     path = Path(path)
     write, read = choose("ending", path.suffix, FORMATS)

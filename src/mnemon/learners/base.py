@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -17,7 +17,12 @@ from mnemon.replay.source import AbstractReplay
 
 @dataclass(frozen=True)
 class Counts:
-    """How many numbers a learner keeps, and how many weights of its target network they stand for."""
+    """How many numbers a learner keeps, and for how many weights of its target network.
+
+    Example:
+        >>> mnemon.Counts(learned=900, per_task=20, target=500, n_tasks=5).compression
+        2.0
+    """
 
     learned: int
     """Parameters shared by all tasks."""
@@ -47,7 +52,13 @@ def spared(replay: AbstractReplay | None, n_tasks: int) -> int:
 
 
 class Answer(NamedTuple):
-    """What a learner says of inputs whose task it was not told."""
+    """What a learner answers if it is not told the task.
+
+    Example:
+        >>> answer = mnemon.Answer(output_index=torch.tensor([3, 0]), task=torch.tensor([1, 0]))
+        >>> answer.task.tolist()
+        [1, 0]
+    """
 
     output_index: Tensor
     """The output that it chose, counted over all outputs: of the one head in CL2, of all heads in CL3."""
@@ -58,20 +69,34 @@ class Answer(NamedTuple):
 class AbstractLearner(CheckpointedModule, ABC):
     """A method that learns tasks one after another.
 
-    The trainer calls, for each task: `begin_task`, many `train_step`, `end_task`; and at any time, for tasks that
-    were begun, `predict` if the task is told, `answer` if it is not. Random numbers come from torch's global
-    generator, which the trainer seeds before each call. Whatever must survive a restart is in `tensors()`; `restore`
-    on a new learner gives it back bit for bit.
+    The trainer calls for each task: `begin_task`, many times `train_step`, then `end_task`. At any time it may call
+    `predict` (the task is told) or `answer` (it is not) for tasks that were begun. Random numbers come from torch's
+    global generator, which the trainer seeds before each call. What must survive a restart is in `tensors()`;
+    `restore` on a new learner gives it back bit for bit.
+
+    Example:
+        >>> issubclass(mnemon.HypernetLearner, mnemon.AbstractLearner)
+        True
     """
 
     Config: ClassVar[type]
     answers_unseen: ClassVar[bool] = False
     """Whether `predict` is defined for tasks that were not yet begun."""
+    shares_batches: ClassVar[bool] = False
+    """Whether processes can share its batches: its steps draw no random numbers per example, so that parts of a batch
+    add up to the whole."""
+    maps_embeddings: ClassVar[bool] = False
+    """Whether each task is solved from a place in a space of embeddings, of which a map can be drawn."""
 
     _device_marker: Tensor
     """An empty tensor that moves with the learner, and so tells where new ones belong."""
 
     def __init__(self, problem: Problem):
+        """Take note of the problem.
+
+        Args:
+            problem: What the learner has to know of the tasks.
+        """
         super().__init__()
         self.problem = problem
         self.register_buffer("_device_marker", torch.empty(0), persistent=False)
@@ -91,23 +116,57 @@ class AbstractLearner(CheckpointedModule, ABC):
         """What draws inputs of earlier tasks again, if the method has such a model."""
         return None
 
+    @property
+    def task_embeddings(self) -> Sequence[Tensor]:
+        """The embedding of each task that was begun: what is written into one changes the task's answers."""
+        return ()
+
+    def check_shared(self) -> None:
+        """Refuse settings with which processes cannot share a batch, where the method as such allows it."""
+
     # The verbs of the trainer
 
     @abstractmethod
     def train_step(self, batch: Batch) -> Terms:
-        """Learn from a batch; return the loss terms that were descended."""
+        """Learn from a batch.
+
+        Args:
+            batch: A batch of the present task.
+
+        Returns:
+            The loss terms that were descended, by name.
+        """
 
     @abstractmethod
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
-        """Return the outputs of a task's own head."""
+        """Return the outputs of a task's own head.
+
+        Args:
+            inputs: The inputs.
+            task_id: The number of the task.
+
+        Returns:
+            The outputs [inputs, outputs of the task].
+        """
 
     def predictor(self, task_id: int) -> Callable[[Tensor], Tensor]:
-        """Return `predict` for one task, to be asked many times before anything is learned."""
+        """Return `predict` for one task, to be called many times before anything else is learned.
+
+        Args:
+            task_id: The number of the task.
+        """
         return lambda inputs: self.predict(inputs, task_id)
 
     @abstractmethod
     def answer(self, inputs: Tensor) -> Answer:
-        """Choose an output for each input, without being told the task."""
+        """Choose an output for each input, without being told the task.
+
+        Args:
+            inputs: The inputs.
+
+        Returns:
+            The chosen output of each input, and the inferred task.
+        """
 
     @abstractmethod
     def counts(self) -> Counts:

@@ -21,6 +21,7 @@ class FinetunedTarget(AbstractOneNetworkLearner):
     """One network with a head per task, trained on the present task alone: it forgets freely."""
 
     Config = OneNetworkConfig
+    shares_batches = True
 
     def __init__(self, config: OneNetworkConfig, problem: Problem):
         super().__init__(problem, problem.network(problem.outputs.total))
@@ -68,6 +69,8 @@ class Joint(FinetunedTarget):
 
 class AbstractFromScratch(AbstractLearner):
     """A fresh network for every task, all of them kept: nothing is shared and nothing forgotten."""
+
+    shares_batches = True
 
     def __init__(self, problem: Problem):
         super().__init__(problem)

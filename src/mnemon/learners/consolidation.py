@@ -22,6 +22,7 @@ from mnemon.problem import Batch, Problem, Terms
 class AbstractConsolidation(AbstractOneNetworkLearner):
     """One network for all tasks, of which each weight is held as firmly as it was important."""
 
+    shares_batches = True
     importance: Tensor
     anchor: Tensor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,6 +19,7 @@ from mnemon.inference.entropy import EntropyInference
 from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
 from mnemon.memory.config import MemoryConfig, PenaltyForm
 from mnemon.memory.fisher import diagonal_fisher
+from mnemon.memory.lookahead import LookaheadMode
 from mnemon.memory.networks import NetworkMemory
 from mnemon.memory.penalty import WeightRange
 from mnemon.problem import Batch, Problem, Terms
@@ -34,9 +35,21 @@ class Heads(str, Enum):
 
 
 class HypernetLearner(AbstractLearner):
-    """A hypernetwork maps a task's embedding to the target's weights; a penalty keeps the earlier ones.
+    """A hypernetwork generates the target's weights from a task embedding; a penalty keeps those of earlier tasks.
 
-    Where the task of an input is not told, the task whose network is surest answers (HNET+ENT).
+    Where the task of an input is not told, the task whose network has the lowest entropy answers (HNET+ENT).
+
+    Example:
+        >>> problem = mnemon.Problem(
+        ...     mnemon.TaskKind.CLASSIFICATION, n_tasks=2, input_shape=(4,), outputs_per_task=2,
+        ...     target=mnemon.TargetConfig(hidden=(6,)), optimizer=mnemon.OptimizerConfig(),
+        ... )
+        >>> learner = mnemon.HypernetLearner(mnemon.HypernetLearner.Config(beta=0.1), problem)
+        >>> learner.begin_task(0)
+        >>> list(learner.train_step(mnemon.Batch(0, torch.rand(8, 4), torch.zeros(8).long())))
+        ['task_loss']
+        >>> learner.predict(torch.rand(3, 4), task_id=0).shape
+        torch.Size([3, 2])
     """
 
     @dataclass(frozen=True)
@@ -63,8 +76,19 @@ class HypernetLearner(AbstractLearner):
                     raise UsageError(f"method.{name} must be at least 1, not {getattr(self, name)}.")
 
     config: Config
+    shares_batches = True
+    maps_embeddings = True
 
     def __init__(self, config: Config, problem: Problem):
+        """Make the hypernetwork.
+
+        Args:
+            config: The settings.
+            problem: What has to be learned.
+
+        Raises:
+            UsageError: Settings contradict the problem.
+        """
         super().__init__(problem)
         if config.vote > 1 and problem.scenario is Scenario.CL1:
             raise UsageError(
@@ -86,6 +110,14 @@ class HypernetLearner(AbstractLearner):
         # Computing only the task's own head saves a tenth of a step for 10 tasks and half of one for 250.
         self.cuts_outputs = self.memory.target.can_cut_outputs(torch.ones(2, *problem.input_shape))
         self.inference = self._make_inference()
+
+    @property
+    def task_embeddings(self) -> Sequence[Tensor]:
+        return list(self.memory.embeddings)
+
+    def check_shared(self) -> None:
+        if self.config.lookahead is LookaheadMode.DIFFERENTIATED:
+            raise UsageError("A differentiated lookahead is not shared by processes: take lookahead=constant.")
 
     def _make_inference(self) -> AbstractInference:
         return EntropyInference(self.problem)

@@ -23,6 +23,7 @@ class HypernetLIK(HypernetLearner):
         """The density of each task."""
 
     config: Config
+    shares_batches = False
 
     def _make_inference(self) -> AbstractInference:
         check_untold(self.problem)

@@ -31,6 +31,7 @@ class HypernetTIR(HypernetLearner):
                 )
 
     config: Config
+    shares_batches = False
 
     def _make_inference(self) -> AbstractInference:
         check_untold(self.problem)

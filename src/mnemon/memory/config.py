@@ -55,9 +55,32 @@ class NewEmbedding(str, Enum):
     """A corner of a regular simplex: as far from all others as can be. Needs embedding_size + 1 >= tasks."""
 
 
+class Start(str, Enum):
+    """What is generated is added to."""
+
+    GENERATED = "generated"
+    """Nothing: the hypernetwork gives the whole weights (the paper)."""
+    OWN = "own"
+    """The network's own initial values. They follow from the seed and are not counted."""
+
+
+class Unit(str, Enum):
+    """The unit of what is added to the network's initial values."""
+
+    ONE = "one"
+    """1, for all tensors."""
+    LAYER = "layer"
+    """The standard deviation of each tensor's own initial values; for biases and scales the mean of the others."""
+
+
 @dataclass(frozen=True)
 class MemoryConfig:
-    """A hypernetwork, and how what it generates for earlier tasks is held in place."""
+    """A hypernetwork, and how the weights that it generates for earlier tasks are kept.
+
+    Example:
+        >>> mnemon.MemoryConfig(beta=0.05, hypernet=mnemon.HypernetConfig(hidden=(32,))).beta
+        0.05
+    """
 
     section: ClassVar[str] = "method"
     """What its settings are called by in errors."""
@@ -79,6 +102,12 @@ class MemoryConfig:
     """Embeddings of earlier tasks: fixed or plastic."""
     new_embedding: NewEmbedding = NewEmbedding.RANDOM
     """Start of a new task's embedding: random, previous, nearby (previous with a little noise) or apart."""
+    embedding_scale: float = 1.0
+    """Standard deviation of a new task's embedding; a small one starts tasks close to what all have in common."""
+    start: Start = Start.GENERATED
+    """What is generated is added to: nothing (generated) or the network's initial values, uncounted (own)."""
+    unit: Unit = Unit.ONE
+    """Unit of what is added to the initial values (start=own): one, or the deviation of each layer's own (layer)."""
     clip: float | None = None
     """Largest norm of the task gradient; a longer one is shortened to it. Without a number none is."""
     hypernet: HypernetConfig = field(default_factory=HypernetConfig)
@@ -90,5 +119,9 @@ class MemoryConfig:
             raise UsageError(f"{self.section}.sample_size must be at least 1, not {self.sample_size}.")
         if self.sample_above < 0:
             raise UsageError(f"{self.section}.sample_above must not be negative, not {self.sample_above}.")
+        if not self.embedding_scale > 0:
+            raise UsageError(f"{self.section}.embedding_scale must be above 0, not {self.embedding_scale}.")
+        if self.unit is Unit.LAYER and self.start is Start.GENERATED:
+            raise UsageError(f"{self.section}.unit=layer needs {self.section}.start=own.")
         if self.clip is not None and not self.clip > 0:
             raise UsageError(f"{self.section}.clip must be above 0, not {self.clip}.")

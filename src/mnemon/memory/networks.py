@@ -23,7 +23,7 @@ from mnemon.hypernet.target import Target
 from mnemon.hypernet.task_buffers import TaskBuffers
 from mnemon.lifecycle import TaskModule
 from mnemon.memory.cache import WeightCache
-from mnemon.memory.config import MemoryConfig, NewEmbedding, OldEmbeddings, PenaltyForm, Sample
+from mnemon.memory.config import MemoryConfig, NewEmbedding, OldEmbeddings, PenaltyForm, Sample, Start, Unit
 from mnemon.memory.lookahead import LOOKAHEADS, AbstractLookahead, Gradients, by_autograd
 from mnemon.memory.penalty import Anchors, Draw, WeightRange, exact_penalty, plain_penalty
 from mnemon.optimizer import OptimizerConfig, forget_gradients
@@ -38,8 +38,9 @@ RAMP = 50
 class NetworkMemory(TaskModule):
     """A memory of networks of one form.
 
-    With `from_own` every task starts from the module as it came: what is generated is added to its own weights, times
-    a factor of the task that rises from 0 to 1 in its first steps. Otherwise the module is only a form.
+    With `start=own` what is generated is added to the module's own weights; otherwise the module is only a form.
+    `from_own` does so, too, and every task starts from the module as it came: what is added is multiplied by a factor
+    of the task that rises from 0 to 1 in its first steps.
     `kept` tells for a task which ranges of its flat weights the penalty holds (all, if not given). Tasks from
     `capacity` on are not learned: the memory stays as it is. With `keeps_snapshot` there is a frozen copy while a
     task is learned even if nothing is penalised, and `frozen_weights` come from it. `statistics` tells what batch
@@ -75,9 +76,12 @@ class NetworkMemory(TaskModule):
         self.hypernet = build_hypernet(config.hypernet, self.target)
         self.embeddings = nn.ParameterList()
         self.factors = nn.ParameterList()
-        """How much of what is generated is added, for each task; empty unless tasks start from the module's own."""
-        self.own = nn.Parameter(self.target.own_weights(), requires_grad=False) if from_own else None
-        if from_own:
+        """How much of what is generated is added, for each task; empty unless it rises."""
+        self.rises = from_own
+        """Whether what is generated is multiplied by a factor of the task."""
+        around_own = from_own or config.start is Start.OWN
+        self.own = nn.Parameter(self.target.own_weights(), requires_grad=False) if around_own else None
+        if around_own:
             nn.init.zeros_(self.hypernet.readout)  # a random one would add noise that has to be unlearned first
         generated = self.target.statistics.buffers
         shared = statistics is Statistics.SHARED
@@ -94,7 +98,8 @@ class NetworkMemory(TaskModule):
         self._kept = kept
         self._anchors: Anchors | None = None
         self._lookahead: AbstractLookahead | None = None
-        self._cache, self._before, self._own_rows = WeightCache(), WeightCache(), WeightCache()
+        self._cache, self._before = WeightCache(), WeightCache()
+        self._own_rows, self._unit_rows = WeightCache(), WeightCache()
         self._excerpts: dict[tuple[WeightRange, torch.device], Excerpt | None] = {}
         """Only the last one that was asked for."""
 
@@ -171,23 +176,36 @@ class NetworkMemory(TaskModule):
         if generated is not None:
             return self._started(task_id, generated)
         one_type = self.own is not None and self.own.dtype == self.hypernet.readout.dtype
-        if not one_type or not self.hypernet.rows_are_full:
+        if not one_type or not self.hypernet.rows_are_full or self.config.unit is Unit.LAYER:
             return self._started(task_id, self.hypernet.padded(embedding))
-        return self.hypernet.around(self._padded_own(), self.factors[task_id], embedding)
+        return self.hypernet.around(self._padded_own(), embedding, self.factors[task_id] if self.rises else None)
 
     def _padded_own(self) -> Tensor:
         """Return the module's own weights, followed by as many zeros as the last row has unused columns; kept."""
         own = self.own
         assert own is not None
-        room = self.hypernet.n_rows * self.hypernet.chunk - len(own)
-        return self._own_rows.get(0, [own], lambda: nn.functional.pad(own, (0, room)))
+        return self._own_rows.get(0, [own], lambda: self._padded(own))
+
+    def _padded_units(self) -> Tensor:
+        """Return the unit of each weight in which is given what is added to it, as long as the own weights; kept."""
+        own = self.own
+        assert own is not None
+        return self._unit_rows.get(0, [own], lambda: self._padded(self.target.deviations(own)))
+
+    def _padded(self, flat: Tensor) -> Tensor:
+        room = self.hypernet.n_rows * self.hypernet.chunk - len(flat) if self.hypernet.rows_are_full else 0
+        return nn.functional.pad(flat, (0, room))
 
     def _started(self, task_id: int, generated: Tensor) -> Tensor:
         """Return the weights of a task's network, given what is generated for it."""
         if self.own is None:
             return generated
-        own = nn.functional.pad(self.own, (0, len(generated) - len(self.own)))
-        return torch.addcmul(own, generated, self.factors[task_id])
+        own, n = self._padded_own(), len(generated)
+        if self.rises:
+            return torch.addcmul(own[:n], generated, self.factors[task_id])
+        if self.config.unit is Unit.LAYER:
+            return torch.addcmul(own[:n], generated, self._padded_units()[:n])
+        return own[:n] + generated
 
     @torch.no_grad()
     def network_weights(self, task_id: int) -> dict[str, Tensor]:
@@ -258,7 +276,7 @@ class NetworkMemory(TaskModule):
             return
         like = self.hypernet.readout
         self.embeddings.append(nn.Parameter(self._start_of_embedding().to(like)))
-        if self.own is not None:
+        if self.rises:
             self.factors.append(nn.Parameter(like.new_zeros(()), requires_grad=False))
         self.buffers_of.add(like.device)
         self.measured.select_tasks([])
@@ -315,8 +333,8 @@ class NetworkMemory(TaskModule):
     def _start_of_embedding(self) -> Tensor:
         size, task_id = self.hypernet.embedding_size, len(self.embeddings)
         if self.config.new_embedding is NewEmbedding.APART:
-            return simplex_corner(size, task_id)
-        fresh = new_embedding(size)
+            return self.config.embedding_scale * simplex_corner(size, task_id)
+        fresh = new_embedding(size, self.config.embedding_scale)
         if self.config.new_embedding is NewEmbedding.RANDOM or not len(self.embeddings):
             return fresh
         noise = NEARBY if self.config.new_embedding is NewEmbedding.NEARBY else 0.0
@@ -333,8 +351,7 @@ class NetworkMemory(TaskModule):
     def numel_per_task(self) -> int:
         """Numbers that each further task adds."""
         importance = self.target.size if self.config.penalty is PenaltyForm.WEIGHTED else 0
-        factor = self.own is not None
-        return self.hypernet.embedding_size + self.buffers_of.numel_per_task + importance + factor
+        return self.hypernet.embedding_size + self.buffers_of.numel_per_task + importance + self.rises
 
     @property
     def nbytes_per_task(self) -> int:
@@ -345,7 +362,7 @@ class NetworkMemory(TaskModule):
     def transient(self, name: str) -> bool:
         if name.startswith("target."):
             # A module that tasks start from is given again by its owner, frozen part and all.
-            return self.own is not None or name.removeprefix("target.module.") not in self.target.frozen
+            return self.rises or name.removeprefix("target.module.") not in self.target.frozen
         return name.startswith("measured.") and not self.optimizers
 
 

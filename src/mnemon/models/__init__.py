@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from torch import nn
 
@@ -17,11 +18,17 @@ from mnemon.models.resnet import ResNet
 from mnemon.models.resnet18 import ResNet18
 from mnemon.models.wide_resnet import WideResNet
 from mnemon.models.zenkenet import ZenkeNet
+from mnemon.registry import Registry
 
 
 @dataclass(frozen=True)
 class TargetConfig:
-    """The network whose weights are learned or generated."""
+    """The network whose weights are learned or generated.
+
+    Example:
+        >>> mnemon.TargetConfig(hidden=(100, 100)).network
+        'mlp'
+    """
 
     network: str = "mlp"
     """mlp, or for images lenet, zenkenet, resnet32, resnet18 or wrn-28-10."""
@@ -39,7 +46,7 @@ class TargetConfig:
     """Whether the network is compiled (torch.compile): slow to start, often faster then."""
 
     def __post_init__(self) -> None:
-        choose("network", self.network, NETWORKS)
+        REGISTRY.find(self.network)
         choose("activation", self.activation, ACTIVATIONS)
         if any(width < 1 for width in self.hidden):
             raise UsageError(f"target.hidden must hold widths of at least 1, not {list(self.hidden)}.")
@@ -69,7 +76,11 @@ def _wrn_28_10(config: TargetConfig, input_shape: tuple[int, ...], outputs: int)
     return WideResNet(image_shape(input_shape, "wrn-28-10"), outputs)
 
 
-NETWORKS: dict[str, Callable[[TargetConfig, tuple[int, ...], int], nn.Module]] = {
+MakeNetwork = Callable[[TargetConfig, tuple[int, ...], int], nn.Module]
+"""Makes a network, given the settings, the shape of an input, and the number of outputs."""
+Make = TypeVar("Make", bound=MakeNetwork)
+
+NETWORKS: dict[str, MakeNetwork] = {
     "mlp": _mlp,
     "lenet": _lenet,
     "zenkenet": _zenkenet,
@@ -77,6 +88,40 @@ NETWORKS: dict[str, Callable[[TargetConfig, tuple[int, ...], int], nn.Module]] =
     "resnet18": _resnet18,
     "wrn-28-10": _wrn_28_10,
 }
+REGISTRY = Registry("network", NETWORKS, "target.network")
+"""The same table, open to plugins."""
+
+
+def register_network(name: str) -> Callable[[Make], Make]:
+    """Make a target network of your own known by a name, beside those that come with mnemon.
+
+    Args:
+        name: Letters, digits, - and _; the word that `--set network=` takes.
+
+    Returns:
+        A decorator for a function of (config, input_shape, outputs) that returns an `nn.Module`. The config is a
+        `TargetConfig`, of which it may use what it likes.
+
+    Raises:
+        UsageError: If the name is taken.
+
+    Example:
+        >>> @mnemon.register_network("one-layer")
+        ... def one_layer(config, input_shape, outputs):
+        ...     return nn.Linear(input_shape[0], outputs)
+    """
+
+    def add(make: Make) -> Make:
+        REGISTRY.add(name, _checked(make))
+        return make
+
+    return add
+
+
+def _checked(make: MakeNetwork) -> MakeNetwork:
+    if not callable(make):
+        raise UsageError(f"A network is a function of (config, input_shape, outputs), not {make!r}.")
+    return make
 
 
 def build_network(config: TargetConfig, input_shape: tuple[int, ...], outputs: int) -> nn.Module:

@@ -15,14 +15,24 @@ from mnemon.problem import Batch, Terms
 
 
 class Replayed(NamedTuple):
-    """Inputs of earlier tasks, drawn again."""
+    """Inputs of earlier tasks, drawn again.
+
+    Example:
+        >>> replayed = mnemon.Replayed(torch.zeros(2, 9), tasks=torch.tensor([0, 1]))
+        >>> replayed.like(torch.zeros(5, 1, 3, 3)).shape
+        torch.Size([2, 1, 3, 3])
+    """
 
     inputs: Tensor
     tasks: Tensor | None
     """The task that each was drawn for; None if the source cannot tell."""
 
     def like(self, inputs: Tensor) -> Tensor:
-        """Return them in the shape of real inputs."""
+        """Return the inputs in the shape of real inputs.
+
+        Args:
+            inputs: Some real inputs.
+        """
         return self.inputs.view(-1, *inputs.shape[1:])
 
 
@@ -30,11 +40,30 @@ class AbstractReplay(TaskModule, ABC):
     """Draws inputs of tasks that were learned.
 
     While a task is learned, samples come from the model as it was before that task.
+
+    Example:
+        >>> class Zeros(mnemon.AbstractReplay):
+        ...     n_ready = property(lambda self: self.n_begun)
+        ...     def train_step(self, batch):
+        ...         return {}
+        ...     def draw(self, n, tasks):
+        ...         return mnemon.Replayed(torch.zeros(n, 4), None)
+        >>> replay = Zeros()
+        >>> replay.n_begun = 2
+        >>> replay.sample(3, tasks=[0, 1]).inputs.shape
+        torch.Size([3, 4])
     """
 
     @abstractmethod
     def train_step(self, batch: Batch) -> Terms:
-        """Learn to draw the present task."""
+        """Learn to draw inputs of the present task.
+
+        Args:
+            batch: A batch of the task.
+
+        Returns:
+            The loss terms that were descended.
+        """
 
     @property
     @abstractmethod
@@ -43,10 +72,26 @@ class AbstractReplay(TaskModule, ABC):
 
     @abstractmethod
     def draw(self, n: int, tasks: Sequence[int]) -> Replayed:
-        """Draw n inputs, spread evenly over some of the tasks that are ready."""
+        """Draw inputs, evenly from some tasks. Called by `sample`, which checks the arguments.
+
+        Args:
+            n: How many inputs.
+            tasks: The numbers of the tasks.
+        """
 
     def sample(self, n: int, tasks: Sequence[int]) -> Replayed:
-        """Draw n inputs, spread evenly over tasks that were learned."""
+        """Draw inputs, evenly from some tasks.
+
+        Args:
+            n: How many inputs.
+            tasks: The numbers of tasks that were learned.
+
+        Returns:
+            The inputs, and their tasks if the source knows them.
+
+        Raises:
+            UsageError: There is nothing to draw, or a task was not learned yet.
+        """
         if n < 1:
             raise UsageError(f"Ask for at least one sample, not {n}.")
         if not self.n_ready:

@@ -23,6 +23,15 @@ from rich.table import Table
 from rich.text import Text
 
 from mnemon.errors import choose
+from mnemon.results.costs import (
+    bytes_per_task,
+    inferred,
+    kept_in_all,
+    kept_per_task,
+    ms_per_step,
+    parameters,
+    stored_bytes,
+)
 from mnemon.results.facts import check_plain_name
 from mnemon.results.frame import as_frame
 from mnemon.results.metrics import METRICS, mean_and_sem
@@ -38,8 +47,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FILE, RUNS, TASKS = "compare.json", "comparison.csv", "tasks.csv"
-BYTES_PER_NUMBER = 4
-ALL_DATA = "all data"
 
 
 @dataclass(frozen=True)
@@ -116,9 +123,13 @@ class ComparisonTable:
     """Several methods on the same tasks: the runs of each, and a table with one row for each method.
 
     Example:
-        >>> table = ComparisonTable.read("runs/compare-split-digits-cl1")  # doctest: +SKIP
-        >>> table["online-ewc"][0].accuracy.final.value  # doctest: +SKIP
-        97.5
+        >>> settings = {"steps": 5, "n_tasks": 2}
+        >>> table = mnemon.compare(["joint", "from-scratch"], settings=settings, workers=1, report=False, quiet=True)
+        >>> table.methods
+        ['joint', 'from-scratch']
+        >>> mean, sem = table.mean("joint")
+        >>> [record.seed for record in table["joint"]]
+        [0]
     """
 
     folder: Path
@@ -133,6 +144,9 @@ class ComparisonTable:
         Args:
             folder: The folder of a comparison.
             complete: Gives records of earlier versions the settings that they lack (see `read_runs`).
+
+        Returns:
+            The comparison, finished or not.
 
         Raises:
             UsageError: If there is no comparison, or if something in it is damaged.
@@ -150,7 +164,12 @@ class ComparisonTable:
         return choose("method", method, {entry.label: entry for entry in self.entries}).records
 
     def mean(self, method: str, metric: str = "final") -> tuple[float, float]:
-        """Return the mean of a metric over the finished seeds of a method, with its standard error."""
+        """Return the mean of a metric over the finished seeds of a method, with its standard error.
+
+        Args:
+            method: One of `methods`.
+            metric: One of `final`, `during`, `bwt_gem`, `fwt_gem`, `forgetting_chaudhry`, `forgetting_avalanche`.
+        """
         choose("metric", metric, dict.fromkeys(METRICS))
         values = [record.accuracy.metrics[metric].value for record in self[method] if record.finished]
         return mean_and_sem(values) if values else (math.nan, math.nan)
@@ -193,67 +212,6 @@ class ComparisonTable:
         return as_html(str(self))
 
 
-# What a run came to, in one number each
-
-
-def parameters(record: RunRecord) -> int:
-    """Return how many numbers are stored after the last task."""
-    c = record.counts
-    return int(c["learned"] + c["n_tasks"] * c["per_task"] - c.get("spared", 0))
-
-
-def stored_bytes(record: RunRecord) -> int:
-    """Return how many bytes are stored after the last task, beside data."""
-    c = record.counts
-    shared = BYTES_PER_NUMBER * (c["learned"] - c.get("spared", 0))
-    return int(shared + c["n_tasks"] * bytes_per_task(record))
-
-
-def bytes_per_task(record: RunRecord) -> int:
-    """Return the bytes that each further task takes, beside its data; older records have only numbers."""
-    c = record.counts
-    return int(c.get("bytes_per_task", BYTES_PER_NUMBER * c["per_task"]))
-
-
-def steps_made(record: RunRecord) -> float:
-    """Return the steps of all tasks: the last one of each is always among the losses.
-
-    Without them the setting says how many there were; of epochs it is NaN.
-    """
-    last: dict[float, float] = {}
-    for line in record.losses:
-        last[line["task"]] = max(line["step"], last.get(line["task"], 0))
-    if last:
-        return sum(last.values())
-    training = record.config.get("training", {})
-    known = "steps" in training and training.get("epochs", "none") == "none"
-    return training["steps"] * len(record.task_names) if known else math.nan
-
-
-def ms_per_step(record: RunRecord) -> float:
-    """Return the milliseconds that a training step took, of a finished run."""
-    steps = steps_made(record)
-    return 1000 * record.seconds.get("train", math.nan) / steps if record.finished and steps else math.nan
-
-
-def inferred(record: RunRecord) -> float:
-    """Return the percentage of inputs whose task was inferred right at the end; NaN where it was told."""
-    return mean_and_sem(record.inferred[-1])[0] if record.finished and record.inferred else math.nan
-
-
-def kept_per_task(record: RunRecord) -> str:
-    """Show what is kept of each task: so much memory, or all of its data, where these are seen again later."""
-    return ALL_DATA if record.counts.get("sees_past") else in_bytes(bytes_per_task(record))
-
-
-def in_bytes(size: float) -> str:
-    """Show a number of bytes in a unit that fits."""
-    for factor, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= factor:
-            return f"{size / factor:.1f} {name}"
-    return f"{size:.0f} B" if size else "0"
-
-
 # The table
 
 _METHOD, _INFERRED, _PUBLISHED = "method", "task\ninferred\nright", "published"
@@ -279,7 +237,7 @@ def _table(entries: Sequence[Entry], plus_minus: str) -> Table:
         _RIGHT_AFTER: [_spread([r.accuracy.during.value for r in e.finished], e) for e in entries],
         "change": [_spread([_change(r) for r in e.finished], e) for e in entries],
         _INFERRED: [_spread([inferred(r) for r in e.finished], e) for e in entries],
-        "parameters\nstored": [f"{parameters(e.records[0]):,}" for e in entries],
+        "kept\nin all": [kept_in_all(e.records[0]) for e in entries],
         "kept per\ntask": [kept_per_task(e.records[0]) for e in entries],
         "ms per\nstep": [in_form(_mean([ms_per_step(r) for r in e.finished]), ".2f") for e in entries],
         _PUBLISHED: [e.records[0].published for e in entries],
@@ -339,7 +297,7 @@ def _shared_changes(entries: Sequence[Entry]) -> list[str]:
 
 RUN_COLUMNS = (
     "label", "preset", "seed", "final", "during", "bwt_gem", "inferred",
-    "parameters", "per_task", "bytes_per_task", "sees_past", "ms_per_step", "finished",
+    "parameters", "bytes_kept", "per_task", "bytes_per_task", "sees_past", "ms_per_step", "finished",
 )  # fmt: skip
 TASK_COLUMNS = ("label", "seed", "task", "name", "right_after", "at_the_end")
 
@@ -349,7 +307,7 @@ def run_line(label: str, record: RunRecord) -> list[object]:
     a = record.accuracy
     return [
         label, record.preset, record.seed, a.final.value, a.during.value, a.bwt_gem.value, inferred(record),
-        parameters(record), int(record.counts["per_task"]), bytes_per_task(record),
+        parameters(record), stored_bytes(record), int(record.counts["per_task"]), bytes_per_task(record),
         record.counts.get("sees_past", ""), ms_per_step(record), record.finished,
     ]  # fmt: skip
 

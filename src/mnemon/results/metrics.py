@@ -25,7 +25,15 @@ class Metric(NamedTuple):
 
 @dataclass(frozen=True)
 class AccuracyMatrix:
-    """R as rows, one per task learned so far, each as long as there are tasks; NaN where nothing was measured."""
+    """The accuracy matrix: a row per task learned so far, a column per task; NaN where nothing was measured.
+
+    Example:
+        >>> matrix = mnemon.AccuracyMatrix([[98.0, 50.0], [90.0, 96.0]], n_tasks=2)
+        >>> matrix.final.value, matrix.during.value, matrix.bwt_gem.value
+        (93.0, 97.0, -8.0)
+        >>> matrix.fwt_gem
+        Metric(value=nan, reason='the untrained network was not tested')
+    """
 
     rows: Sequence[Sequence[float]]
     untrained: Sequence[float] = ()

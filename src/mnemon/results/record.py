@@ -53,7 +53,17 @@ _SHOWN: dict[str, dict[str, Any]] = {
 
 @dataclass
 class RunRecord:
-    """Everything that a run leaves behind, without its weights."""
+    """The record of a run: everything but its weights.
+
+    Example:
+        >>> record = mnemon.RunRecord(
+        ...     preset="mine", config={}, seed=0, metric="accuracy", task_names=["one", "two"],
+        ...     counts={"learned": 900, "per_task": 20, "target": 500, "n_tasks": 2, "compression": 1.88},
+        ...     versions={}, started="", matrix=[[98.0, 50.0], [90.0, 96.0]],
+        ... )
+        >>> record.accuracy.final.value
+        93.0
+    """
 
     preset: str
     config: dict[str, Any]
@@ -79,6 +89,8 @@ class RunRecord:
     published: str = ""
     changes: list[str] = field(default_factory=list)
     """In what the settings differ from the preset's, as `--set` takes it; older records do not say."""
+    plugins: list[str] = field(default_factory=list)
+    """Modules from outside mnemon that the run needs, such as that of its method."""
     format: int = FORMAT
     folder: Path | None = field(default=None, compare=False)
     """Where it was read from or written to; it is not written down."""
@@ -104,7 +116,17 @@ class RunRecord:
         return max((drift for drift in self.drift if not math.isnan(drift)), default=math.nan)
 
     def write(self, folder: Path) -> None:
-        """Write the folder's files, each aside and then renamed."""
+        """Write the files of a run folder, each completely or not at all.
+
+        Args:
+            folder: The folder, which must exist.
+
+        Raises:
+            UsageError: A file cannot be written.
+
+        Example:
+            >>> record.write(Path("."))
+        """
         facts = asdict(self)
         config, losses, _ = facts.pop("config"), facts.pop("losses"), facts.pop("folder")
         metrics = self.accuracy.metrics
@@ -119,9 +141,21 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path, losses: bool = True) -> RunRecord:
-        """Read a run folder; every value has its type, and lists have lengths that fit.
+        """Read a run folder. Every value is checked.
 
-        `losses`: read them, too, which takes as long as all the rest of a long run.
+        Args:
+            folder: The folder.
+            losses: Read the loss curves, too; for a long run this takes as long as all the rest.
+
+        Returns:
+            The record.
+
+        Raises:
+            UsageError: The folder is no run folder, or damaged.
+
+        Example:
+            >>> mnemon.RunRecord.read(Path(".")).matrix
+            [[98.0, 50.0], [90.0, 96.0]]
         """
         with _damage_named(folder, RECORD):
             facts = read_facts(folder / RECORD)

@@ -27,9 +27,12 @@ class Study:
     """Several runs of one experiment, which differ only in their seeds.
 
     Example:
-        >>> study = Study.read("docs/results/records/split-mnist")  # doctest: +SKIP
+        >>> study = mnemon.run("toy", seeds=2, settings={"steps": 5}, workers=1, report=False, quiet=True)
+        >>> study.seeds, len(study.finished)
+        ([0, 1], 2)
+        >>> mean, sem = study.metric("during")
         >>> print(f"{study.mean:.2f} ± {study.sem:.2f}")  # doctest: +SKIP
-        99.77 ± 0.03
+        0.42 ± 0.03
     """
 
     folder: Path
@@ -44,6 +47,9 @@ class Study:
         Args:
             folder: The folder of a run, or of several seeds.
             complete: Gives records of earlier versions the settings that they lack (see `read_runs`).
+
+        Returns:
+            The runs, finished or not.
 
         Raises:
             UsageError: If there is no run, if one is damaged, or if they differ in more than their seeds.

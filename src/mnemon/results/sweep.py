@@ -237,9 +237,11 @@ class SweepResult:
     """What a sweep came to: its trials and the best of them.
 
     Example:
-        >>> result = SweepResult.read("runs/sweep-split-digits")  # doctest: +SKIP
-        >>> result.best.score, result.best_settings  # doctest: +SKIP
-        (97.1, {'method.beta': 0.05})
+        >>> space = {"preset": "toy", "set": {"steps": 5}, "search": {"beta": [0.01, 0.1]}}
+        >>> result = mnemon.sweep(space, trials=2, workers=1, quiet=True)
+        >>> result.best_settings["method.beta"] in (0.01, 0.1)
+        True
+        >>> record = mnemon.run(result.best_preset, report=False, quiet=True)
     """
 
     folder: Path
@@ -249,6 +251,12 @@ class SweepResult:
     @classmethod
     def read(cls, folder: str | Path) -> SweepResult:
         """Read the sweep in a folder.
+
+        Args:
+            folder: The folder of a sweep.
+
+        Returns:
+            The sweep, finished or not.
 
         Raises:
             UsageError: If there is no sweep, or if something in it is damaged.

@@ -165,5 +165,6 @@ def from_bytes(tensor: Tensor) -> Any:
 
 
 def to_device(tensors: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    """Return the tensors on a device."""
-    return {key: tensor.to(device) for key, tensor in tensors.items()}
+    """Return the tensors on a device; one without float64 leaves those where they are."""
+    stays = torch.float64 if device.type == "mps" else None
+    return {key: tensor if tensor.dtype == stays else tensor.to(device) for key, tensor in tensors.items()}

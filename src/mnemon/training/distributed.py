@@ -22,24 +22,12 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.utils.hooks import RemovableHandle
 
 from mnemon.errors import UsageError
-from mnemon.learners import LEARNERS
+from mnemon.learners import METHODS
 from mnemon.learners.base import AbstractLearner
-from mnemon.learners.hypernet import HypernetLearner
-from mnemon.memory.lookahead import LookaheadMode
 from mnemon.problem import Batch
 from mnemon.training.batches import past_share
 
 T = TypeVar("T")
-SHARED = (
-    "hypernet",
-    "finetuned-target",
-    "from-scratch",
-    "from-scratch-hypernet",
-    "joint",
-    "online-ewc",
-    "synaptic-intelligence",
-)
-"""Methods whose steps draw no random numbers per example, so that parts of a batch add up to the whole."""
 joined = False
 """Whether this process was ever one of several."""
 
@@ -60,11 +48,11 @@ class Crew:
         """Refuse what does not come to the same when a batch is divided."""
         if self.size == 1:
             return
-        method = next((name for name, kind in LEARNERS.items() if type(learner) is kind), type(learner).__name__)
-        if method not in SHARED:
-            raise UsageError(f"Processes can share {', '.join(SHARED)}, but not {method}: run it without torchrun.")
-        if isinstance(learner, HypernetLearner) and learner.config.lookahead is LookaheadMode.DIFFERENTIATED:
-            raise UsageError("A differentiated lookahead is not shared by processes: take lookahead=constant.")
+        if not learner.shares_batches:
+            method = METHODS.name_of(type(learner)) or type(learner).__name__
+            shared = ", ".join(name for name, kind in METHODS.all().items() if kind.shares_batches)
+            raise UsageError(f"Processes can share {shared}, but not {method}: run it without torchrun.")
+        learner.check_shared()
         with torch.device("meta"):
             network = learner.problem.network(learner.problem.outputs_per_task)
         for module in network.modules():

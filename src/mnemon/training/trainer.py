@@ -45,7 +45,12 @@ class MatrixRows(str, Enum):
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How long and on what a task is trained."""
+    """How long and on what a task is trained.
+
+    Example:
+        >>> mnemon.TrainingConfig(epochs=2, batch_size=50).steps_for(n_examples=1000)
+        40
+    """
 
     steps: int = 2000
     """Optimizer steps per task."""
@@ -80,7 +85,11 @@ class TrainingConfig:
             raise UsageError(f"training.checkpoint_seconds must not be negative, not {self.checkpoint_seconds}.")
 
     def steps_for(self, n_examples: int) -> int:
-        """Return the steps of a task with so many training examples."""
+        """Return the steps of a task.
+
+        Args:
+            n_examples: The number of its training examples.
+        """
         if self.epochs is None:
             return self.steps
         return max(1, math.ceil(self.epochs * n_examples / self.batch_size - 1e-9))
@@ -130,10 +139,21 @@ class Watcher:
 
 
 class Trainer:
-    """Trains a learner on a stream, from the start or from the folder's checkpoint.
+    """Trains a learner on a stream of tasks; a run can be stopped and resumed.
 
-    `identity` is what must be the same when a run is resumed: its settings. A `crew` is of the processes that share
-    the run.
+    Example:
+        >>> examples = mnemon.Examples(torch.rand(64, 4), torch.arange(64) % 2)
+        >>> tasks = tuple(mnemon.Task(name, examples, examples) for name in ("one", "two"))
+        >>> stream = mnemon.TaskStream("twice", mnemon.TaskKind.CLASSIFICATION, tasks, (4,), outputs_per_task=2)
+        >>> problem = mnemon.Problem(
+        ...     stream.kind, len(stream), stream.input_shape, stream.outputs_per_task,
+        ...     mnemon.TargetConfig(hidden=(6,)), mnemon.OptimizerConfig(),
+        ... )
+        >>> learner = mnemon.HypernetLearner(mnemon.HypernetLearner.Config(), problem)
+        >>> trainer = mnemon.Trainer(learner, stream, mnemon.TrainingConfig(steps=3), seed=0)
+        >>> progress = trainer.run()
+        >>> [len(row) for row in progress.matrix]
+        [2, 2]
     """
 
     def __init__(
@@ -148,6 +168,22 @@ class Trainer:
         should_stop: Callable[[], bool] = lambda: False,
         crew: Crew = ALONE,
     ):
+        """Put a run together.
+
+        Args:
+            learner: The method.
+            stream: The tasks.
+            config: How long to train, and on what.
+            seed: The seed of all random numbers of the training.
+            folder: Where checkpoints are written. Default: nowhere.
+            identity: What must be the same if the run is resumed: its settings.
+            watcher: Is called after every step and every task.
+            should_stop: Is asked after every step.
+            crew: The processes that share the run.
+
+        Raises:
+            UsageError: The learner and the tasks do not fit together.
+        """
         _check_fit(learner, stream, config)
         crew.check(learner, config.batch_size)
         self.crew = crew
@@ -159,7 +195,15 @@ class Trainer:
         self._last_save = time.monotonic()
 
     def run(self) -> Progress:
-        """Learn all tasks that are left."""
+        """Learn all tasks that are left.
+
+        Returns:
+            The progress: accuracy matrix, losses, times.
+
+        Raises:
+            Stopped: `should_stop` said so; the checkpoint is written.
+            TrainingError: A loss or a parameter became infinite or NaN.
+        """
         progress = self.progress
         if not progress.untrained:
             progress.untrained = [score.value for score in evaluate_all(self.learner, self.stream)]
@@ -275,7 +319,11 @@ class Trainer:
         self._last_save = time.monotonic()
 
     def resume(self) -> None:
-        """Go back to the folder's checkpoint; without one, the run starts anew."""
+        """Continue from the checkpoint in the folder. Without one, the run starts from the beginning.
+
+        Raises:
+            CheckpointError: The checkpoint is damaged, or of another run.
+        """
         assert self.folder is not None
         if not (self.folder / checkpoint.FILE).exists():
             return

@@ -128,13 +128,34 @@ def test_costs_are_those_of_the_steps_that_were_made_and_of_all_that_is_kept(wri
     write("runs/norms", preset="norms", counts=norms, losses=losses)
     page = Page(write_report([tmp_path / "runs"]))
     assert [row[3:] for row in page.rows("Accuracy (%), mean over tasks")] == [
-        ["1,000", "all data", "10"],
-        ["1,060", "128 B", "5"],
+        ["1,000", "4.0 kB + data", "all data", "10"],
+        ["1,060", "4.3 kB", "128 B", "5"],
     ]
     costs = dict(page.rows("Parameters and time"))  # of the last section
     assert costs["parameters stored after the last task"] == "1,060 (4.3 kB)"
     assert costs["kept of each task"] == "128 B"
     assert costs["training step"] == "5 ms"
+
+
+AGAINST_BYTES = "at the end against the bytes that are kept of all tasks"
+
+
+def test_accuracy_is_drawn_against_the_bytes_that_methods_keep(write, tmp_path):
+    counts = {"learned": 1000, "per_task": 10, "target": 1000, "n_tasks": 2, "compression": 1.0}
+    write("runs/small", preset="small", counts=counts)
+    write("runs/large", preset="large", counts={**counts, "learned": 4000})
+    write("runs/joint", preset="joint", counts={**counts, "sees_past": True})
+    page = Page(write_report([tmp_path / "runs"]))
+    assert AGAINST_BYTES in page.text
+    (chart,) = (c for c in page.charts.values() if '"bytes kept"' in json.dumps(c))
+    points = next(iter(chart["datasets"].values())) if "datasets" in chart else chart["data"]["values"]
+    assert {(p["label"], p["x"]) for p in points} == {("small", 4080), ("large", 16080)}
+
+
+def test_without_a_difference_in_bytes_nothing_is_drawn_against_them(write, tmp_path):
+    for name in ("one", "other"):
+        write(f"runs/{name}", preset=name)
+    assert AGAINST_BYTES not in Page(write_report([tmp_path / "runs"])).text
 
 
 def test_the_page_needs_nothing_else(write):

@@ -17,7 +17,7 @@ from mnemon.experiments.older_records import complete
 from mnemon.experiments.screen import Screen
 from mnemon.experiments.study import StudyError
 from mnemon.experiments.upload import Upload
-from mnemon.learners import LEARNERS
+from mnemon.learners import METHODS
 from mnemon.learners.base import AbstractLearner
 from mnemon.results.comparison import ComparisonTable
 
@@ -78,9 +78,10 @@ def compare(
         Interrupted: If Ctrl-C was pressed.
 
     Example:
-        >>> table = mnemon.compare(["hypernet", "online-ewc"], seeds=3)  # doctest: +SKIP
-        >>> table.mean("hypernet")  # doctest: +SKIP
-        (98.1, 0.4)
+        >>> methods, settings = ["joint", ("finetuned-target", {"lr": 0.01})], {"steps": 5, "n_tasks": 2}
+        >>> table = mnemon.compare(methods, settings=settings, workers=1, report=False, quiet=True)
+        >>> table.methods
+        ['joint', 'finetuned-target:lr=0.01']
     """
     check_alone("compare")
     options = make_options(
@@ -120,9 +121,8 @@ def _word(method: Method) -> str:
         return f"{_word(name)}:{own}" if own else _word(name)
     if isinstance(method, str):
         return method
-    for name, learner in LEARNERS.items():
-        if learner is method:
-            return name
+    if (found := METHODS.name_of(method)) is not None:
+        return found
     raise UsageError(f"The method {method.__name__} is not registered: put @mnemon.register_method(NAME) above it.")
 
 

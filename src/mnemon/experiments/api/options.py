@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
+from mnemon import plugins
 from mnemon.errors import UsageError
 from mnemon.experiments.compute import Compute, check_device_name, pick_device
 from mnemon.experiments.engines import check_engine
@@ -119,8 +120,17 @@ def make_options(
     return Options(screen or pick_screen(quiet), workers, threads, on, device, place, tensorboard, report)
 
 
+def check_begun_by_user(command: str) -> None:
+    """Refuse to compute while a module is only imported for what it registers, as in a worker process."""
+    if module := plugins.loading():
+        raise UsageError(
+            f"{module} calls mnemon.{command} when it is imported: put the call below `if __name__ == '__main__':`."
+        )
+
+
 def check_alone(command: str) -> None:
     """Refuse to do under torchrun what starts processes by itself."""
+    check_begun_by_user(command)
     if is_shared():
         raise UsageError(f"torchrun shares one `mnemon run` between processes; `mnemon {command}` starts its own.")
 

@@ -34,7 +34,9 @@ def report(items: Item | Sequence[Item], path: str | PathLike[str] | None = None
         UsageError: If a package for it is missing (extra `report`), or if there is nothing to report.
 
     Example:
-        >>> mnemon.report([study, table, "runs/earlier"], "page.html")  # doctest: +SKIP
+        >>> record = mnemon.run("toy", settings={"steps": 5}, report=False, quiet=True)
+        >>> print(mnemon.report(record, "page.html"))
+        page.html
     """
     several = [items] if isinstance(items, str | PathLike | RunRecord | Study | ComparisonTable) else list(items)
     found: list[Reportable] = [Path(one) if isinstance(one, str | PathLike) else one for one in several]

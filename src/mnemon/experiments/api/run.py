@@ -11,7 +11,7 @@ from typing import overload
 from mnemon.errors import UsageError
 from mnemon.experiments.api.finish import finish
 from mnemon.experiments.api.follow import follow_jobs
-from mnemon.experiments.api.options import Folder, Options, make_options, seeds_of
+from mnemon.experiments.api.options import Folder, Options, check_begun_by_user, make_options, seeds_of
 from mnemon.experiments.api.settings import Settings, config_of, words_of
 from mnemon.experiments.compute import Compute
 from mnemon.experiments.job import Job
@@ -102,13 +102,14 @@ def run(
         Interrupted: If Ctrl-C was pressed.
 
     Example:
-        >>> record = mnemon.run("split-digits", settings={"steps": 500})  # doctest: +SKIP
-        >>> record.accuracy.final.value  # doctest: +SKIP
-        97.2
-        >>> study = mnemon.run("split-digits", seeds=5)  # doctest: +SKIP
-        >>> study.mean, study.sem  # doctest: +SKIP
-        (98.1, 0.4)
+        >>> record = mnemon.run("toy", settings={"steps": 5}, report=False, quiet=True)
+        >>> record.finished, record.seed, len(record.matrix)
+        (True, 0, 3)
+        >>> study = mnemon.run("split-mnist", seeds=5)  # doctest: +SKIP
+        >>> print(f"{study.mean:.2f} ± {study.sem:.2f}")  # doctest: +SKIP
+        99.77 ± 0.03
     """
+    check_begun_by_user("run")
     options = make_options(
         screen, quiet, workers=workers, threads=threads, on=on, device=device, data=data,
         tensorboard=tensorboard, report=report,

@@ -75,8 +75,10 @@ def sweep(
         Interrupted: If Ctrl-C was pressed.
 
     Example:
-        >>> result = mnemon.sweep("split-digits", trials=20)  # doctest: +SKIP
-        >>> record = mnemon.run(result.best_preset)  # doctest: +SKIP
+        >>> space = {"preset": "toy", "set": {"steps": 5}, "search": {"lr": {"low": 1e-3, "high": 0.1, "log": True}}}
+        >>> result = mnemon.sweep(space, trials=2, workers=1, quiet=True)
+        >>> len(result.trials)
+        2
     """
     check_alone("sweep")
     options = make_options(

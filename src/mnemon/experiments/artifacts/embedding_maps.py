@@ -13,8 +13,7 @@ from mnemon.errors import UsageError
 from mnemon.experiments.compute import Compute
 from mnemon.experiments.older_records import complete
 from mnemon.experiments.run import load_run
-from mnemon.learners import LEARNERS
-from mnemon.learners.hypernet import HypernetLearner
+from mnemon.learners import METHODS
 from mnemon.results.figures import EmbeddingMap
 from mnemon.results.groups import Reportable, gather, method_of
 from mnemon.results.record import RunRecord
@@ -46,9 +45,9 @@ def keep_maps(folders: Iterable[Path], compute: Compute) -> None:
 
 def _can_be_mapped(record: RunRecord) -> bool:
     """Say whether a run classifies with weights that are generated from embeddings of two numbers."""
-    learner = LEARNERS.get(method_of(record))
+    learner = METHODS.table.get(method_of(record))
     size = record.config.get("method", {}).get("hypernet", {}).get("embedding_size")
-    return record.metric == "accuracy" and size == 2 and learner is not None and issubclass(learner, HypernetLearner)
+    return record.metric == "accuracy" and size == 2 and learner is not None and learner.maps_embeddings
 
 
 @torch.no_grad()
@@ -64,9 +63,9 @@ def map_of(folder: Path, compute: Compute, side: int, most_examples: int | None 
         )
     torch.set_num_threads(compute.threads)
     _, stream, learner = load_run(folder, compute)
-    if not isinstance(learner, HypernetLearner) or learner.memory.hypernet.embedding_size != 2:
+    embeddings = learner.task_embeddings
+    if not learner.maps_embeddings or any(len(embedding) != 2 for embedding in embeddings):
         raise UsageError(f"The run in {folder} has no task embeddings of two numbers, of which a map could be made.")
-    embeddings = learner.memory.embeddings
     places = torch.stack([embedding.detach() for embedding in embeddings]).cpu()
     reach = MARGIN * float((places.amax(0) - places.amin(0)).max().clamp(min=1.0))
     xs, ys = (torch.linspace(float(c.min()) - reach, float(c.max()) + reach, side).tolist() for c in places.T)

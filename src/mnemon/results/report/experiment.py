@@ -9,7 +9,7 @@ from typing import Any
 
 from mnemon.config import flat
 from mnemon.results import figures, samples
-from mnemon.results.comparison import in_bytes, kept_per_task, ms_per_step, parameters, stored_bytes
+from mnemon.results.costs import in_bytes, kept_per_task, ms_per_step, parameters, stored_bytes
 from mnemon.results.figures.style import MOST_SERIES, spread_out
 from mnemon.results.groups import Experiment, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem

@@ -7,7 +7,7 @@ from typing import Any
 
 from mnemon.config import flat
 from mnemon.results import figures
-from mnemon.results.comparison import inferred, kept_per_task, ms_per_step, parameters
+from mnemon.results.costs import inferred, kept_in_all, kept_per_task, ms_per_step, parameters, stored_bytes
 from mnemon.results.figures.style import MOST_SERIES
 from mnemon.results.groups import Experiment, Group
 from mnemon.results.metrics import mean_and_sem
@@ -44,6 +44,9 @@ class Board:
             charts.add(figures.methods_per_task(some), f"{said} on each task at the end, with SEM over seeds"),
             charts.add(figures.average_so_far(some), f"{said} averaged over the tasks so far, with SEM over seeds"),
         ] if drawable else []  # fmt: skip
+        if figure := _against_bytes(group):
+            caption = f"{said} at the end against the bytes that are kept of all tasks, with SEM over seeds"
+            self.figures.append(charts.add(figure, caption))
         if setting := _one_number_that_differs(group.experiments):
             caption = f"{said} against {setting}, mean over tasks, with SEM over seeds"
             self.figures.append(charts.add(_against(group.experiments, setting), caption))
@@ -62,6 +65,7 @@ def _board_row(experiment: Experiment) -> dict[str, str]:
         "right after": spread_of((r.accuracy.during.value for r in finished), first),
         INFERRED: spread_of((inferred(r) for r in finished), first),
         "parameters": f"{parameters(first):,}",
+        "kept in all": kept_in_all(first),
         "kept per task": kept_per_task(first),
         "ms per step": spread_as((ms_per_step(r) for r in finished), ".3g"),
     }
@@ -94,3 +98,16 @@ def _against(experiments: Sequence[Experiment], setting: str) -> Any:
     xs = [point.x for point in end]
     log = min(xs) > 0 and max(xs) / min(xs) > WIDE
     return figures.accuracy_against(series, setting, unit(experiments[0].first), log=log)
+
+
+def _against_bytes(group: Group) -> Any:
+    """Draw what methods came to against the bytes that they keep; nothing where all keep as many, or data."""
+    series = []
+    for label, records in list(group.records.items())[:MOST_SERIES]:
+        finished = [record for record in records if record.finished and not record.counts.get("sees_past")]
+        if finished and (kept := stored_bytes(finished[0])):
+            mean, sem = mean_and_sem([record.accuracy.final.value for record in finished])
+            series.append(figures.Series(label, [figures.Point(kept, mean, sem)]))
+    if len({one.points[0].x for one in series}) < 2:
+        return None
+    return figures.accuracy_against(series, "bytes kept", unit(group.experiments[0].first), log=True)

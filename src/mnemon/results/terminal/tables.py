@@ -11,6 +11,7 @@ from rich.text import Text
 
 from mnemon.config import differences
 from mnemon.errors import UsageError
+from mnemon.results.costs import kept_in_all
 from mnemon.results.metrics import METRICS, mean_and_sem
 from mnemon.results.naming import described
 from mnemon.results.record import RunRecord
@@ -200,6 +201,7 @@ def _facts(records: Sequence[RunRecord]) -> Text:
     lines = [
         f"parameters   {int(c['learned']):,}{per_task} for a target of {int(c['target']):,}; "
         f"compression {c['compression']:.3f}",
+        f"kept         {kept_in_all(first)} after the last task",
     ]
     train, test = (in_form(_mean([r.seconds.get(k, math.nan) for r in records]), ".1f") for k in ("train", "test"))
     lines.append(f"time         {train} s training, {test} s testing per seed")
