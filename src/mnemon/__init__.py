@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
     from mnemon.continual.adapters import LoRA
+    from mnemon.continual.export import export
     from mnemon.continual.files import load
     from mnemon.continual.learned_task import LearnedTask
     from mnemon.continual.model import ContinualModel
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from mnemon.hypernet.target import Target
     from mnemon.inference.base import AbstractInference
     from mnemon.interop.avalanche import ContinualStrategy
-    from mnemon.interop.export import export
     from mnemon.learners import register_method
     from mnemon.learners.base import AbstractLearner, Answer, Counts
     from mnemon.learners.hypernet import HypernetLearner
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from mnemon.models import TargetConfig, register_network
     from mnemon.optimizer import OptimizerConfig
     from mnemon.problem import Batch, Problem
+    from mnemon.replay import register_replay
+    from mnemon.replay.config import ReplayConfig
     from mnemon.replay.source import AbstractReplay, Replayed
     from mnemon.results.comparison import ComparisonTable
     from mnemon.results.metrics import AccuracyMatrix
@@ -81,6 +83,7 @@ __all__ = [
     "OptimizerConfig",
     "Prediction",
     "Problem",
+    "ReplayConfig",
     "Replayed",
     "Reproduction",
     "RunRecord",
@@ -107,6 +110,7 @@ __all__ = [
     "register_method",
     "register_network",
     "register_presets",
+    "register_replay",
     "report",
     "reproduce",
     "run",
@@ -140,6 +144,7 @@ _HOMES = {
     "OptimizerConfig": "mnemon.optimizer",
     "Prediction": "mnemon.continual.prediction",
     "Problem": "mnemon.problem",
+    "ReplayConfig": "mnemon.replay.config",
     "Replayed": "mnemon.replay.source",
     "Reproduction": "mnemon.experiments.reproduce.outcome",
     "RunRecord": "mnemon.results.record",
@@ -158,13 +163,14 @@ _HOMES = {
     "TrainingError": "mnemon.errors",
     "UsageError": "mnemon.errors",
     "compare": "mnemon.experiments.api.compare",
-    "export": "mnemon.interop.export",
+    "export": "mnemon.continual.export",
     "load": "mnemon.continual.files",
     "register_benchmark": "mnemon.benchmarks.registry",
     "register_hypernet": "mnemon.hypernet",
     "register_method": "mnemon.learners",
     "register_network": "mnemon.models",
     "register_presets": "mnemon.experiments.preset",
+    "register_replay": "mnemon.replay",
     "report": "mnemon.experiments.api.report",
     "reproduce": "mnemon.experiments.api.reproduce",
     "run": "mnemon.experiments.api.run",

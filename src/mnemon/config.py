@@ -18,6 +18,9 @@ from typing import Any
 from mnemon.errors import UsageError, suggest
 from mnemon.notation import NotationError, read_toml
 
+MOST_NAMED = 3
+"""Differences that an error names."""
+
 
 def build(schema: Any, values: Mapping[str, Any], where: str, what: str = "setting") -> Any:
     """Make a dataclass from plain values, checking every name and type.
@@ -33,7 +36,40 @@ def build(schema: Any, values: Mapping[str, Any], where: str, what: str = "setti
     for field in dataclasses.fields(schema):
         if field.name not in values and field.default is field.default_factory is dataclasses.MISSING:
             raise UsageError(f"The {what} '{_path(where, field.name)}' is missing.")
-    return schema(**{name: convert(hints[name], value, _path(where, name)) for name, value in values.items()})
+    tables = {name: _with_variant(schema, name, value) for name, value in values.items()}
+    return schema(**{name: convert(hints[name], value, _path(where, name)) for name, value in tables.items()})
+
+
+def _with_variant(schema: Any, name: str, value: Any) -> Any:
+    """Return a nested table with the name on which its settings depend, if they depend on one.
+
+    The settings of a source of replayed inputs depend on `model`, for instance: their class says so by `chosen_by`,
+    and by `variants` and `variant`, which return the classes that stand for it. A table without the name has that of
+    the default.
+    """
+    by = getattr(_hints(schema)[name], "chosen_by", None)
+    if by is None or not isinstance(value, Mapping) or by in value:
+        return value
+    return {by: getattr(_default(schema, name), by), **value}
+
+
+def _variant(hint: Any, table: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """Return the class of a nested table, and the table without the settings that only other variants have.
+
+    They are without effect. Records of earlier versions have them, and presets that take over another variant's.
+    """
+    if not hasattr(hint, "chosen_by"):
+        return hint, table
+    chosen = hint.variant(str(table[hint.chosen_by]))
+    others = {f.name for other in hint.variants().values() for f in dataclasses.fields(other)}
+    dropped = others - {f.name for f in dataclasses.fields(chosen)}
+    return chosen, {name: value for name, value in table.items() if name not in dropped}
+
+
+def _default(schema: Any, name: str) -> Any:
+    (field,) = (f for f in dataclasses.fields(schema) if f.name == name)
+    factory = typing.cast(Any, field.default_factory)
+    return field.default if factory is dataclasses.MISSING else factory()
 
 
 def _path(where: str, name: str) -> str:
@@ -50,7 +86,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     """Turn a plain value into the type of a setting."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
-        return build(hint, value, where)
+        return build(*_variant(hint, value), where)
     if origin in (typing.Union, types.UnionType):
         if type(None) in args and (value is None or value == "none"):
             return None
@@ -113,15 +149,12 @@ def with_defaults(schema: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return plain values with the defaults of what they lack; nothing is checked."""
     found = {}
     for field in dataclasses.fields(schema):
-        hint, factory = _hints(schema)[field.name], typing.cast(Any, field.default_factory)
+        hint, value = _hints(schema)[field.name], _with_variant(schema, field.name, values.get(field.name))
         if field.name in values:
-            value = values[field.name]
             inner = dataclasses.is_dataclass(hint) and isinstance(value, Mapping)
-            found[field.name] = with_defaults(hint, value) if inner else value
-        elif field.default is not dataclasses.MISSING:
-            found[field.name] = _plain_value(field.default)
-        elif factory is not dataclasses.MISSING:
-            found[field.name] = _plain_value(factory())
+            found[field.name] = with_defaults(*_variant(hint, value)) if inner else value
+        elif not field.default is field.default_factory is dataclasses.MISSING:
+            found[field.name] = _plain_value(_default(schema, field.name))
     return found
 
 
@@ -137,12 +170,27 @@ def parse_override(word: str) -> tuple[str, Any]:
     return name.strip().replace("-", "_"), value
 
 
-def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequence[str], of: str = "") -> None:
-    """Set one value in nested tables; `name` may be any ending of a dotted path."""
-    *tables, last = find_setting(name, paths, of).split(".")
+def apply_override(values: dict[str, Any], name: str, value: Any, paths: Sequence[str], of: str = "") -> str:
+    """Set one value in nested tables, and return its dotted path, of which `name` may be any ending."""
+    path = find_setting(name, paths, of)
+    *tables, last = path.split(".")
     for table in tables:
         values = values.setdefault(table, {})
     values[last] = value
+    return path
+
+
+def check_given(config: Any, path: str, where: str) -> None:
+    """Refuse a setting that only another variant has than the one that is chosen."""
+    name, _, rest = path.partition(".")
+    if not name or not dataclasses.is_dataclass(config):
+        return
+    known = [f.name for f in dataclasses.fields(config)]
+    if name not in known:
+        by = getattr(config, "chosen_by", "")
+        chosen = f"{where}.{by}={getattr(config, by)}" if by else where
+        raise UsageError(f"{chosen} has no setting '{name}'.{suggest(name, known)} Known: {', '.join(known)}.")
+    check_given(getattr(config, name), rest, f"{where}.{name}")
 
 
 def find_setting(name: str, paths: Sequence[str], of: str = "") -> str:
@@ -171,14 +219,36 @@ def as_word(name: str, value: Any) -> str:
     return f"{name}={text}"
 
 
-def setting_paths(schema: Any, prefix: str = "") -> dict[str, str]:
-    """Return each setting's dotted path with the sentence that explains it."""
+def variant_names(config: Any) -> dict[str, Any]:
+    """Return the names on which it depends which settings there are, as nested tables."""
+    found: dict[str, Any] = {}
+    for f in dataclasses.fields(config):
+        value = getattr(config, f.name)
+        if dataclasses.is_dataclass(value):
+            by = getattr(value, "chosen_by", None)
+            inner = {by: getattr(value, by)} if by else {}
+            if inner := {**inner, **variant_names(value)}:
+                found[f.name] = inner
+    return found
+
+
+def setting_paths(schema: Any, prefix: str = "", table: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Return each setting's dotted path with the sentence that explains it.
+
+    Without the table of the settings it is those of all variants.
+    """
     hints = _hints(schema)
     found: dict[str, str] = {}
     sentences = explanations(schema)
     for f in dataclasses.fields(schema):
-        if dataclasses.is_dataclass(hints[f.name]):
-            found |= setting_paths(hints[f.name], f"{prefix}{f.name}.")
+        hint = hints[f.name]
+        if hasattr(hint, "chosen_by") and table is None:
+            for variant in hint.variants().values():
+                found |= setting_paths(variant, f"{prefix}{f.name}.")
+        elif dataclasses.is_dataclass(hint):
+            inner = None if table is None else _with_variant(schema, f.name, table.get(f.name, {}))
+            chosen = hint if inner is None else _variant(hint, inner)[0]
+            found |= setting_paths(chosen, f"{prefix}{f.name}.", inner)
         else:
             found[prefix + f.name] = sentences.get(f.name, "")
     return found
@@ -230,3 +300,9 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], prefix: str = 
         elif a != b:
             found.append(f"{prefix}{key} ({a} and {b})")
     return found
+
+
+def first_of(differences: Sequence[str]) -> str:
+    """Name the first of some differences, and how many more there are."""
+    more = len(differences) - MOST_NAMED
+    return ", ".join(differences[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

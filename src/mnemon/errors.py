@@ -100,8 +100,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; its kind, if it has none."""
+    """Return the first line of an error's message, or its type if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line of an error's message without its full stop, to put into a sentence."""
+    return first_line(error).rstrip(".")
 
 
 def suggest(name: str, options: Iterable[str]) -> str:

@@ -198,6 +198,13 @@ class OptimizerConfig:
         return OPTIMIZERS[self.name](parameters, **options)
 
 
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Take one step down a loss."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
 def forget_gradients(optimizer: torch.optim.Optimizer) -> None:
     """Drop the gradients of what an optimizer moves; `zero_grad` takes as long as a small step of its own."""
     for group in optimizer.param_groups:

@@ -15,6 +15,7 @@ from rich.progress import Progress
 
 from mnemon.benchmarks import download, sources
 from mnemon.errors import DataError
+from mnemon.whole_files import replacing
 
 
 @pytest.fixture
@@ -93,7 +94,8 @@ def test_an_interrupted_download_leaves_nothing(served, cache, monkeypatch):
 
 
 def _killed_while_it_downloads(folder: Path) -> None:
-    with download.side_file(folder / NAME) as partial:
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / NAME) as partial:
         partial.write_bytes(b"half")
         os._exit(9)
 

@@ -119,6 +119,11 @@ def hnet_r(decoder: Settings, scenario: str) -> Settings:
     return {"method.name": "replay", **_method(own), "target.initial_values": "usual", **decoder}
 
 
+def bound(scenario: str) -> Settings:
+    """The bound of HNET+R, which has no settings of a decoder."""
+    return hnet_r({"method.replay.model": "real"}, scenario)
+
+
 DGR = {
     **{"method.name": "replay", "method.temperature": 2.0, "method.shares": "even", "method.new_outputs": "nothing"},
     **{"method.keep_optimizer": True, "method.replay.keep_optimizer": True, "target.initial_values": "uniform"},
@@ -147,7 +152,7 @@ P10_R, P10_TIR = vae(P10_VAE, [400, 400], [400, 400], 0.05), vae(P10_VAE, [1000,
 P100_VAE = Sizes(0, [100], 20_000, 128, 12, "elu", 0, 0)  # the paper has no count for it
 P100_TIR = vae(P100_VAE, [1000, 1000], [400, 600], 0.1)
 P100_CL2 = P100._replace(hidden=[200, 250, 300], chunk=6000)
-TIR, REAL = {"method.name": "hypernet-tir"}, {"method.replay.model": "real"}
+TIR = {"method.name": "hypernet-tir"}
 GAN = {
     **{"method.replay.model": "gan", "method.replay.dropout": 0.4, "method.replay.hypernet.hidden": [25, 25]},
     **{"method.replay.hypernet.chunk": 75_000, "optimizer.lr": 1e-4, "training.steps": 10_000},
@@ -165,7 +170,7 @@ BY_SCENARIO: dict[str, dict[str, Settings]] = {
     "split-mnist{}-hnet-ent": {sc: {**SPLIT_DATA, **hnet(SPLIT, 0.01)} for sc in ("cl2", "cl3")},
     "split-mnist{}-hnet-tir": {sc: {**SPLIT_DATA, **hnet(SPLIT, 0.01), **TIR, **SPLIT_TIR} for sc in ("cl2", "cl3")},
     "split-mnist{}-hnet-r": {sc: {**SPLIT_DATA, **hnet_r(SPLIT_R, sc)} for sc in ("cl1", "cl2", "cl3")},
-    "split-mnist{}-replay-bound": {sc: {**SPLIT_DATA, **hnet_r(SPLIT_R, sc), **REAL} for sc in ("cl1", "cl2", "cl3")},
+    "split-mnist{}-replay-bound": {sc: {**SPLIT_DATA, **bound(sc)} for sc in ("cl1", "cl2", "cl3")},
     "split-mnist{}-online-ewc": {
         sc: {**SPLIT_DATA, **SHUFFLED, **settings}
         for sc, settings in {"cl1": ewc(1e8, 0.8), "cl2": ewc(1e8, 0.7), "cl3": ewc(1e9, 0.8)}.items()
@@ -178,7 +183,7 @@ BY_SCENARIO: dict[str, dict[str, Settings]] = {
     "permuted-10{}-hnet-ent": {sc: {**P10_DATA, **hnet(P10, 0.01)} for sc in ("cl2", "cl3")},
     "permuted-10{}-hnet-tir": {sc: {**P10_DATA, **hnet(P10, 0.01), **TIR, **P10_TIR} for sc in ("cl2", "cl3")},
     "permuted-10{}-hnet-r": {sc: {**P10_DATA, **hnet_r(P10_R, sc)} for sc in ("cl1", "cl2", "cl3")},
-    "permuted-10{}-replay-bound": {sc: {**P10_DATA, **hnet_r(P10_R, sc), **REAL} for sc in ("cl1", "cl2", "cl3")},
+    "permuted-10{}-replay-bound": {sc: {**P10_DATA, **bound(sc)} for sc in ("cl1", "cl2", "cl3")},
     "permuted-10{}-online-ewc": {
         sc: {**P10_DATA, **settings}
         for sc, settings in {"cl1": ewc(500, 0.8), "cl2": ewc(1000, 0.9), "cl3": ewc(5, 1.0)}.items()

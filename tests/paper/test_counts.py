@@ -19,7 +19,6 @@ from mnemon.learners.hypernet import HypernetLearner
 from mnemon.models import TargetConfig, build_network
 from mnemon.optimizer import OptimizerConfig
 from mnemon.problem import Problem
-from mnemon.replay import ReplayConfig
 from mnemon.replay.vae import VAE
 
 
@@ -86,7 +85,7 @@ def test_hypernets_of_the_cifar_networks_count_as_in_the_paper(
 def test_a_vae_keeps_an_embedding_for_every_task_but_the_last(name, n_tasks, total):
     row = TABLE[name]
     # The decoder's inputs are 100 latent numbers and a condition of 100; the encoder does not count here.
-    config = ReplayConfig(encoder=(1,), decoder=row.hidden, latent=100, condition_size=100, hypernet=row.hypernet)
+    config = VAE.Config(encoder=(1,), decoder=row.hidden, latent=100, condition_size=100, hypernet=row.hypernet)
     target, pixels, scenario = TargetConfig(hidden=(1,)), (row.outputs,), Scenario.CL3
     problem = Problem(TaskKind.CLASSIFICATION, n_tasks, pixels, 2, target, OptimizerConfig(), scenario=scenario)
     with torch.device("meta"):

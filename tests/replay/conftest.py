@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor
 from mnemon.hypernet import HypernetConfig
 from mnemon.learners.base import AbstractLearner, Answer, Counts
 from mnemon.problem import Batch, Problem, Terms
-from mnemon.replay import ReplayConfig, build_replay
+from mnemon.replay import REPLAYS, ReplayConfig, build_replay
 from mnemon.replay.source import AbstractReplay
 
 HYPERNET = HypernetConfig(hidden=(8,), embedding_size=4, chunk=23, chunk_embedding_size=3)
@@ -46,9 +47,12 @@ class Alone(AbstractLearner):
 def alone(problem) -> Callable[..., Alone]:
     """Make a replay model that learns alone."""
 
-    def make(optimizer: dict | None = None, n_tasks: int = 3, **settings) -> Alone:
+    def make(optimizer: dict | None = None, n_tasks: int = 3, model: str = "vae", **settings) -> Alone:
         made = problem(n_tasks=n_tasks, shape=(9,), **(optimizer or {"lr": 0.02}))
-        return Alone(ReplayConfig(**{**TINY, **settings}), made)
+        config = REPLAYS[model].Config
+        known = {field.name for field in dataclasses.fields(config)}
+        tiny = {name: value for name, value in TINY.items() if name in known}
+        return Alone(config(**{**tiny, **settings}), made)
 
     return make
 

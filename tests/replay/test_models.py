@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from mnemon.errors import UsageError
-from mnemon.replay import ReplayModel
 from mnemon.replay.generator import Condition
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -79,7 +78,7 @@ def test_the_vae_descends_both_terms(alone, learn, picture_batch):
 
 
 def test_the_plain_vae_weighs_every_task_alike(alone, learn, picture_batch):
-    learner = learn(alone({"name": "sgd", "lr": 0.1}, model=ReplayModel.PLAIN_VAE, learn_last=True), (0, 0), (2, 1))
+    learner = learn(alone({"name": "sgd", "lr": 0.1}, model="plain-vae", learn_last=True), (0, 0), (2, 1))
     vae, pixels = learner.replay, picture_batch(2, 1).inputs
     parameters = [*vae.encoder.parameters(), *vae.decoder.parameters()]
     torch.manual_seed(8)
@@ -106,7 +105,7 @@ def test_the_plain_vae_weighs_every_task_alike(alone, learn, picture_batch):
 
 
 def test_the_losses_of_the_gan_are_those_of_the_formula(alone, learn, picture_batch):
-    learner = learn(alone(model=ReplayModel.GAN, dropout=0.0), (0, 0), (1, 2))
+    learner = learn(alone(model="gan", dropout=0.0), (0, 0), (1, 2))
     gan, batch = learner.replay, picture_batch(1, 2)
     torch.manual_seed(8)
     noise = torch.randn(16, 3)
@@ -125,20 +124,20 @@ def test_the_losses_of_the_gan_are_those_of_the_formula(alone, learn, picture_ba
 
 
 def test_the_images_of_a_gan_are_scaled_back(alone, learn):
-    learner = learn(alone(model=ReplayModel.GAN), (0, 0), (1, 1))
+    learner = learn(alone(model="gan"), (0, 0), (1, 1))
     noise = torch.randn(5, 3)
     raw = learner.replay.generator.frozen(0, noise)
     torch.testing.assert_close(learner.replay.decode(0, noise), (raw.tanh() + 1) / 2)
 
 
 def test_the_discriminator_leaves_units_out_while_it_learns(alone, learn):
-    learner = learn(alone(model=ReplayModel.GAN, dropout=0.4), (0, 0), (0, 1))
+    learner = learn(alone(model="gan", dropout=0.4), (0, 0), (0, 1))
     left_out = [module for module in learner.modules() if isinstance(module, torch.nn.Dropout)]
     assert [module.p for module in left_out] == [0.4]
     assert all(module.training for module in left_out)
 
 
-@pytest.mark.parametrize("model", [ReplayModel.VAE, ReplayModel.GAN])
+@pytest.mark.parametrize("model", ["vae", "gan"])
 def test_the_penalty_holds_the_hypernetwork_of_the_decoder_alone(model, alone, learn):
     states = {}
     # A first step has no drift: only a lookahead sees one.

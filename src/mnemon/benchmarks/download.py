@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from mnemon.benchmarks import files
 from mnemon.errors import DataError
-from mnemon.whole_files import lent_aside
+from mnemon.whole_files import lent_aside, replacing
 
 if TYPE_CHECKING:
     from mnemon.benchmarks.sources import Archive
@@ -37,9 +36,8 @@ def download(file: files.DataFile, mirrors: tuple[str, ...], folder: Path) -> Pa
         files.check_md5(files.read(path, file), path, file)
 
     target = folder / f"{file.name}.gz"
-    with side_file(target) as partial:
+    with _in_cache(target, replacing) as partial:
         fetch_first(mirrors, target.name, partial, check, _most([file]))
-        os.replace(partial, target)
     return target
 
 
@@ -53,17 +51,16 @@ def download_archive(
         if found != archive.md5:
             raise DataError(f"The content of '{path}' should have md5 {archive.md5} and has {found}.")
 
-    with side_file(folder / archive.name) as partial:
+    with _in_cache(folder / archive.name, lent_aside) as partial:
         fetch_first(mirrors, archive.name, partial, check, _most(wanted))
         with tarfile.open(partial) as tar:
             for file in wanted:
                 # Only what is asked for by name is read, and written under a name of ours.
                 member = tar.extractfile(f"{archive.folder}/{file.name}")
                 assert member is not None
-                with side_file(folder / file.name) as unpacked:
+                with _in_cache(folder / file.name, replacing) as unpacked:
                     unpacked.write_bytes(member.read())
                     files.check_md5(files.read(unpacked, file), unpacked, file)
-                    os.replace(unpacked, folder / file.name)
 
 
 def _most(wanted: Sequence[files.DataFile]) -> int:
@@ -86,14 +83,11 @@ def fetch_first(mirrors: tuple[str, ...], name: str, path: Path, check: Callable
 
 
 @contextmanager
-def side_file(target: Path) -> Iterator[Path]:
-    """Lend a path beside the target that no other process has, and leave nothing there.
-
-    What the system refuses there, such as a write to a full disk, is an error of the folder.
-    """
+def _in_cache(target: Path, write: Callable[[Path], AbstractContextManager[Path]]) -> Iterator[Path]:
+    """Give a path to write to, as `replacing` or `lent_aside` do; a full disk is an error of the cache folder."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with lent_aside(target) as partial:
+        with write(target) as partial:
             yield partial
     except OSError as error:
         why = error.strerror or error

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
-from mnemon.errors import UsageError
+from mnemon.errors import UsageError, reason_of
 from mnemon.seeding import with_random_numbers
 
 Inputs = tuple[Tensor, ...]
@@ -126,7 +126,7 @@ def _batches(dataset: Any, what: str) -> Iterable[Any]:
         try:
             return default_collate(examples)
         except (TypeError, RuntimeError, ValueError) as error:
-            raise UsageError(f"{what}: its examples cannot be put together: {_reason(error)}.") from error
+            raise UsageError(f"{what}: its examples cannot be put together: {reason_of(error)}.") from error
 
     if not isinstance(dataset, IterableDataset) and not len(dataset):
         return []
@@ -138,7 +138,7 @@ def _read(batches: Iterable[Any], what: str) -> Iterable[Any]:
     try:
         yield from batches
     except (RuntimeError, TypeError) as error:  # of the loader's collate function
-        raise UsageError(f"{what}: its examples cannot be put together: {_reason(error)}.") from error
+        raise UsageError(f"{what}: its examples cannot be put together: {reason_of(error)}.") from error
 
 
 def _joined(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple[list[Tensor], Tensor]:
@@ -162,7 +162,7 @@ def _joined(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple
     try:
         *inputs, targets = (torch.cat(column) for column in columns)
     except RuntimeError as error:
-        raise UsageError(f"{what}: its batches cannot be put together: {_reason(error)}.") from error
+        raise UsageError(f"{what}: its batches cannot be put together: {reason_of(error)}.") from error
     return inputs, targets
 
 
@@ -178,7 +178,7 @@ def _tensor(values: Any, what: str) -> Tensor:
     try:
         tensor = torch.as_tensor(values).detach()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise UsageError(f"{what} must be tensors or arrays of numbers: {_reason(error)}.") from error
+        raise UsageError(f"{what} must be tensors or arrays of numbers: {reason_of(error)}.") from error
     _check_dense(tensor, what)
     if tensor.is_complex():
         raise UsageError(f"{what} must be real numbers, not {str(tensor.dtype).removeprefix('torch.')}.")
@@ -200,11 +200,6 @@ def _check_dense(tensor: Tensor, what: str) -> None:
         raise UsageError(f"{what} hold no values: they are on the device 'meta'.")
     if tensor.is_quantized:
         raise UsageError(f"{what} must be plain numbers, not quantized: call .dequantize().")
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of an error, without a full stop."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _target_tensor(targets: Tensor) -> Tensor:

@@ -13,11 +13,11 @@ from typing import Any
 
 from mnemon.continual.data import Data, collect
 from mnemon.continual.learned_task import LearnedTask, in_words, signature
-from mnemon.continual.modules import check_functional, said
+from mnemon.continual.modules import check_functional
 from mnemon.continual.objective import Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.prediction import score, usual_entropies
 from mnemon.continual.state import State
-from mnemon.errors import TrainingError, UsageError
+from mnemon.errors import TrainingError, UsageError, first_line
 from mnemon.seeding import with_random_numbers
 from mnemon.training.batches import Shuffled
 
@@ -164,7 +164,7 @@ def tried(state: State, whose: str, data: Data, batch_size: int | None = None) -
             state.learner.start(data.batch(slice(batch_size))[0], training=True)
     except Exception as error:
         raise UsageError(
-            f"The module cannot take the inputs of {whose} ({in_words(signature(inputs))}): {said(error)}"
+            f"The module cannot take the inputs of {whose} ({in_words(signature(inputs))}): {first_line(error)}"
         ) from error
     return outputs
 

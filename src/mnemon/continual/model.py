@@ -16,11 +16,11 @@ from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.data import collect_inputs
 from mnemon.continual.learned_task import LearnedTask
 from mnemon.continual.lock import alone
-from mnemon.continual.modules import copied, said
+from mnemon.continual.modules import copied
 from mnemon.continual.objective import Loss
 from mnemon.continual.prediction import Prediction, evaluated, inferred, told
 from mnemon.continual.state import Settings, State
-from mnemon.errors import UsageError
+from mnemon.errors import UsageError, reason_of
 from mnemon.hypernet import HypernetConfig
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class ContinualModel:
                 raise RuntimeError("it holds no values")
             torch.empty(1, device=there)  # before anything is moved
         except (RuntimeError, TypeError, ValueError, AssertionError) as error:
-            raise UsageError(f"The model cannot move to {device!r}: {said(error)}.") from error
+            raise UsageError(f"The model cannot move to {device!r}: {reason_of(error)}.") from error
         learner, here = self.state.learner, self.device
         interrupts.all_or_nothing(lambda: learner.to(there), lambda: learner.to(here))
         return self
@@ -420,9 +420,9 @@ class ContinualModel:
             >>> model.export("monday", "monday.safetensors").name
             'monday.safetensors'
         """
-        import mnemon  # not from where it is: that lies above this
+        from mnemon.continual.export import export
 
-        return mnemon.export(self, task, path, example)
+        return export(self, task, path, example)
 
     @alone
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mnemon.continual.adapters import LoRA, adapt
 from mnemon.continual.data import Inputs
-from mnemon.errors import UsageError, listed, suggest
+from mnemon.errors import UsageError, first_line, listed, suggest
 from mnemon.hypernet.target import Target
 
 Form = dict[str, tuple[tuple[int, ...], str]]
@@ -48,7 +48,7 @@ def copied(module: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(module)
     except Exception as error:
-        raise UsageError(f"{type(module).__name__} cannot be copied: {said(error)}") from error
+        raise UsageError(f"{type(module).__name__} cannot be copied: {first_line(error)}") from error
 
 
 def _generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
@@ -72,11 +72,6 @@ def _generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
             f"'{strange[0]}' holds complex numbers, which cannot be generated: leave it out or freeze it."
         )
     return free
-
-
-def said(error: Exception) -> str:
-    """Return the first line of an error."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def form_of(module: nn.Module) -> Form:
@@ -109,7 +104,7 @@ def check_functional(target: Target, inputs: Inputs, reseed: Callable[[], None])
         try:
             found.append(target(weights, *(part.clone() for part in inputs), buffers=target.fresh_buffers()))
         except Exception as error:
-            raise UsageError(f"{name} cannot compute with weights from outside: {said(error)}") from error
+            raise UsageError(f"{name} cannot compute with weights from outside: {first_line(error)}") from error
     if not all(isinstance(outputs, Tensor) for outputs in (*found, *wanted)):
         return  # said elsewhere
     same = all(

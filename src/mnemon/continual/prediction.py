@@ -11,10 +11,9 @@ from torch import Tensor
 
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask, in_words, signature
-from mnemon.continual.modules import said
 from mnemon.continual.objective import IGNORED, Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.state import State
-from mnemon.errors import UsageError
+from mnemon.errors import UsageError, first_line
 from mnemon.inference.entropy import entropy
 from mnemon.seeding import with_random_numbers
 
@@ -80,7 +79,7 @@ def outputs_of(state: State, inputs: Inputs, index: int) -> Tensor:
         learned = state.tasks[index].inputs if index < len(state.tasks) else signature(inputs)
         raise UsageError(
             f"The module cannot take these inputs ({in_words(signature(inputs))}; it was learned with "
-            f"{in_words(learned)}): {said(error)}"
+            f"{in_words(learned)}): {first_line(error)}"
         ) from error
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mnemon import config as settings
-from mnemon import hypernet, models, plugins
+from mnemon import hypernet, models, plugins, replay
 from mnemon.benchmarks import registry as benchmarks
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments.limits import check_limits
@@ -24,7 +24,7 @@ from mnemon.training.trainer import TrainingConfig
 
 REGISTRIES: dict[str, Registry[Any]] = {"benchmark": benchmarks.REGISTRY, "method": METHODS}
 """Sections whose dataclass depends on their `name`."""
-NAMED = (*REGISTRIES.values(), models.REGISTRY, hypernet.REGISTRY)
+NAMED = (*REGISTRIES.values(), models.REGISTRY, hypernet.REGISTRY, replay.REGISTRY)
 """All that settings name and plugins can add to."""
 FIXED = {"target": TargetConfig, "optimizer": OptimizerConfig, "training": TrainingConfig}
 SECTIONS = (*REGISTRIES, *FIXED)
@@ -126,12 +126,14 @@ def _build(values: dict[str, Any], words: Sequence[tuple[str, Any]]) -> dict[str
     """Return the dataclass of each section for tables in which some settings are changed."""
     tables = settings.merged({}, values)
     classes, (paths, of) = schema(tables), setting_paths(tables)
-    for name, value in words:
-        settings.apply_override(tables, name, value, paths, of)
+    given = [settings.apply_override(tables, name, value, paths, of) for name, value in words]
     built = {}
     for section, cls in classes.items():
         table = {k: v for k, v in _table(tables, section).items() if section in FIXED or k != "name"}
         built[section] = settings.build(cls, table, section)
+    for path in given:
+        section, _, name = path.partition(".")
+        settings.check_given(built[section], name, section)
     return built
 
 
@@ -144,10 +146,17 @@ def _changes(preset: dict[str, Any], start: dict[str, Any], config: RunConfig) -
         if (name := start[section]["name"]) != _table(preset, section).get("name"):
             yield settings.as_word(section, name)
     for section, cls in schema(start).items():
-        before = dict(settings.flat(settings.with_defaults(cls, _table(start, section)), f"{section}."))
-        for path, value in settings.flat(settings.plain(getattr(config, section)), f"{section}."):
+        built, table = getattr(config, section), _table(start, section)
+        chosen = settings.merged(table, settings.variant_names(built))
+        # What another variant alone has is named only if it is not what its choice brings about.
+        before = {path: value for one in (chosen, table) for path, value in _with_defaults(section, cls, one)}
+        for path, value in settings.flat(settings.plain(built), f"{section}."):
             if path not in before or before[path] != value:
                 yield settings.as_word(path, value)
+
+
+def _with_defaults(section: str, cls: Any, table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    return settings.flat(settings.with_defaults(cls, table), f"{section}.")
 
 
 def setting_paths(values: dict[str, Any]) -> tuple[list[str], str]:
@@ -172,7 +181,7 @@ def explained(config: RunConfig) -> list[Explained]:
         if section in REGISTRIES:
             choices = f"Choose one of: {', '.join(REGISTRIES[section].all())}."
             found.append(Explained(section, by_path[f"{section}.name"], choices))
-        for path, meaning in settings.setting_paths(cls, f"{section}.").items():
+        for path, meaning in settings.setting_paths(cls, f"{section}.", values[section]).items():
             found.append(Explained(path, by_path[path], meaning))
     return found
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mnemon.inference.answer import in_pieces
 from mnemon.inference.base import AbstractInference, Ask
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms
 from mnemon.replay.source import AbstractReplay
 
@@ -36,10 +37,7 @@ class TaskClassifier(AbstractInference):
         real = F.cross_entropy(outputs[: len(batch)], present)
         fake = F.cross_entropy(outputs[len(batch) :], replayed.tasks)
         loss = (real + fake) / 2
-        optimizer = self.optimizers["task_classifier"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        descend(self.optimizers["task_classifier"], loss)
         return {**terms, "inference_loss": loss.detach()}
 
     @torch.no_grad()

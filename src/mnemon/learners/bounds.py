@@ -14,6 +14,7 @@ from mnemon.inference.answer import answer_by_task, in_pieces
 from mnemon.inference.entropy import EntropyInference
 from mnemon.learners.base import AbstractLearner, Answer, Counts
 from mnemon.learners.one_network import AbstractOneNetworkLearner, OneNetworkConfig
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms
 
 
@@ -29,7 +30,9 @@ class FinetunedTarget(AbstractOneNetworkLearner):
 
     def train_step(self, batch: Batch) -> Terms:
         self.network.train()
-        return _descend(self.optimizers["target"], self._loss(batch))
+        loss = self._loss(batch)
+        descend(self.optimizers["target"], loss)
+        return {"task_loss": loss.detach()}
 
     def _loss(self, batch: Batch) -> Tensor:
         return self.task_loss(self.network(batch.inputs), batch)
@@ -90,7 +93,8 @@ class AbstractFromScratch(AbstractLearner):
     def train_step(self, batch: Batch) -> Terms:
         network = self.networks[batch.task_id].train()
         loss = batch.weight * self.problem.loss(network(batch.inputs), batch.targets)
-        return _descend(self.optimizers["target"], loss)
+        descend(self.optimizers["target"], loss)
+        return {"task_loss": loss.detach()}
 
     @torch.no_grad()
     def predict(self, inputs: Tensor, task_id: int) -> Tensor:
@@ -128,10 +132,3 @@ class FromScratch(AbstractFromScratch):
             network = self.new_network()
         size = sum(p.numel() for p in network.parameters())
         return self.count_kept([*network.parameters(), *network.buffers()], size)
-
-
-def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> Terms:
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return {"task_loss": loss.detach()}

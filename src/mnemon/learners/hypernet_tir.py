@@ -8,8 +8,9 @@ from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference
 from mnemon.inference.classifier import TaskClassifier
 from mnemon.learners.hypernet import HypernetLearner, check_untold
-from mnemon.replay import ReplayConfig, ReplayModel, build_replay
+from mnemon.replay import REPLAYS, ReplayConfig, build_replay
 from mnemon.replay.source import AbstractReplay
+from mnemon.replay.vae import VAE
 
 
 class HypernetTIR(HypernetLearner):
@@ -19,15 +20,16 @@ class HypernetTIR(HypernetLearner):
     class Config(HypernetLearner.Config):
         """Settings of the method."""
 
-        replay: ReplayConfig = field(default_factory=ReplayConfig)
+        replay: ReplayConfig = field(default_factory=VAE.Config)
         """The model whose samples keep the classifier of tasks from forgetting."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.replay.model in (ReplayModel.PLAIN_VAE, ReplayModel.PRESENT):
+            if not REPLAYS[self.replay.model].by_task:
+                *names, last = (name for name, source in REPLAYS.items() if source.by_task)
                 raise UsageError(
-                    f"Replay by {self.replay.model.value} cannot say which task a sample is of, and so cannot train "
-                    "a classifier of tasks: set method.replay.model to vae, gan or real."
+                    f"Replay by {self.replay.model} cannot say which task a sample is of, and so cannot train "
+                    f"a classifier of tasks: set method.replay.model to {', '.join(names)} or {last}."
                 )
 
     config: Config
@@ -39,7 +41,7 @@ class HypernetTIR(HypernetLearner):
 
     @property
     def sees_past(self) -> bool:
-        return self.config.replay.model is ReplayModel.REAL
+        return self.replay.sees_past
 
     @property
     def replay(self) -> AbstractReplay:

@@ -21,9 +21,11 @@ from mnemon.benchmarks.task import Examples, TaskKind
 from mnemon.errors import UsageError
 from mnemon.learners.base import Counts, spared
 from mnemon.learners.one_network import AbstractOneNetworkLearner, OneNetworkConfig
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms
-from mnemon.replay import ReplayConfig, ReplayModel, build_replay
+from mnemon.replay import ReplayConfig, build_replay
 from mnemon.replay.source import AbstractReplay
+from mnemon.replay.vae import VAE
 
 
 class Shares(str, Enum):
@@ -57,7 +59,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
         """How much the present task counts in the loss: half, or even (as much as each earlier task)."""
         new_outputs: NewOutputs = NewOutputs.NOTHING
         """The soft targets of outputs that an earlier network did not have (cl3): nothing, or zero (a logit of 0)."""
-        replay: ReplayConfig = field(default_factory=ReplayConfig)
+        replay: ReplayConfig = field(default_factory=VAE.Config)
         """Where inputs of earlier tasks come from."""
 
         def __post_init__(self) -> None:
@@ -79,7 +81,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
 
     @property
     def sees_past(self) -> bool:
-        return self.config.replay.model is ReplayModel.REAL
+        return self._replay.sees_past
 
     @property
     def replay(self) -> AbstractReplay:
@@ -102,10 +104,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
             share = 0.5 if self.config.shares is Shares.HALF else 1 / n_tasks
             loss = share * task_loss + (1 - share) * replay_loss
             terms["replay_loss"] = replay_loss.detach()
-        optimizer = self.optimizers["target"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        descend(self.optimizers["target"], loss)
         return {"task_loss": task_loss.detach(), **terms}
 
     def _replay_loss(self, outputs: Tensor, wanted: Tensor, tasks: Tensor | None) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from mnemon.errors import UsageError
 from mnemon.learners.gated import AbstractGatedLearner
 from mnemon.learners.one_network import OneNetworkConfig
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms
 
 
@@ -42,10 +43,7 @@ class XdG(AbstractGatedLearner):
     def train_step(self, batch: Batch) -> Terms:
         gates = self.gates(batch.task_id)
         loss = self.task_loss(self.run(batch.inputs, batch.task_id, gates, training=True), batch)
-        optimizer = self.optimizers["target"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        descend(self.optimizers["target"], loss)
         return {"task_loss": loss.detach(), "silent": 1 - gates.mean()}
 
     def add_task(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -16,7 +17,16 @@ from mnemon.replay.source import AbstractReplay, Replayed
 class PresentData(AbstractReplay):
     """Hands on the inputs of each batch, for all earlier tasks alike; it keeps nothing."""
 
-    def __init__(self, config: ReplayConfig, problem: Problem):
+    by_task = False
+
+    @dataclass(frozen=True)
+    class Config(ReplayConfig):
+        """Settings of the source."""
+
+        model: str = "present"
+        """The name of the source."""
+
+    def __init__(self, config: Config, problem: Problem):
         super().__init__()
         self._inputs: Tensor | None = None
 

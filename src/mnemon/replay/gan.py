@@ -9,19 +9,36 @@ Mao et al. (2017). Images are in [-1, 1] here, and scaled back before anybody el
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from mnemon.errors import UsageError
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms, pixels_of
-from mnemon.replay.config import ReplayConfig
+from mnemon.replay.config import GeneratorConfig
 from mnemon.replay.generator import AbstractGenerator
 
 
 class GAN(AbstractGenerator):
     """One discriminator for all tasks, which may forget, and a protected generator for each."""
 
-    def __init__(self, config: ReplayConfig, problem: Problem):
+    @dataclass(frozen=True)
+    class Config(GeneratorConfig):
+        """Settings of the source."""
+
+        model: str = "gan"
+        """The name of the source."""
+        dropout: float = 0.4
+        """Share of the discriminator's units that are left out in a step."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if not 0 <= self.dropout < 1:
+                raise UsageError(f"replay.dropout must be at least 0 and below 1, not {self.dropout}.")
+
+    def __init__(self, config: Config, problem: Problem):
         super().__init__(config, problem, problem.started(_discriminator(problem.n_inputs, config)))
 
     def train_step(self, batch: Batch) -> Terms:
@@ -33,10 +50,7 @@ class GAN(AbstractGenerator):
         self.partner.train()
         of_real, of_fake = self.partner(torch.cat([real, fake.detach()])).chunk(2)
         discriminator_loss = 0.5 * ((of_real - 1).square().mean() + (of_fake + 1).square().mean())
-        optimizer = self.optimizers["partner"]
-        optimizer.zero_grad()
-        discriminator_loss.backward()
-        optimizer.step()
+        descend(self.optimizers["partner"], discriminator_loss)
         generator_loss = 0.5 * self.partner(fake).square().mean()
         terms = self.generator.memory.descend(generator_loss)
         penalty = {f"replay_{name}": value for name, value in terms.items()}
@@ -47,7 +61,7 @@ class GAN(AbstractGenerator):
         return (self.generator.frozen(task_id, noise).tanh() + 1) / 2
 
 
-def _discriminator(n_pixels: int, config: ReplayConfig) -> nn.Module:
+def _discriminator(n_pixels: int, config: GAN.Config) -> nn.Module:
     widths = [n_pixels, *config.encoder]
     hidden: list[nn.Module] = []
     for a, b in itertools.pairwise(widths):

@@ -12,7 +12,7 @@ from mnemon.lifecycle import TaskModule
 from mnemon.memory.networks import NetworkMemory
 from mnemon.models.mlp import MLP
 from mnemon.problem import Problem
-from mnemon.replay.config import Condition, ReplayConfig
+from mnemon.replay.config import Condition, GeneratorConfig
 from mnemon.replay.source import AbstractDrawing, Replayed, spread
 
 
@@ -21,7 +21,7 @@ class ProtectedGenerator(TaskModule):
 
     conditions: Tensor
 
-    def __init__(self, config: ReplayConfig, problem: Problem):
+    def __init__(self, config: GeneratorConfig, problem: Problem):
         super().__init__()
         n_tasks = config.tasks_to_learn(problem.n_tasks)
         # All conditions exist from the start, so that they are the same whatever is learned in between.
@@ -50,7 +50,7 @@ class ProtectedGenerator(TaskModule):
         return self.memory.run(task_id, inputs, training=training, weights=weights)
 
 
-def _conditions(config: ReplayConfig, n_tasks: int) -> Tensor:
+def _conditions(config: GeneratorConfig, n_tasks: int) -> Tensor:
     if config.condition is Condition.NOISE:
         return torch.randn(n_tasks, config.condition_size)
     if config.condition is Condition.NONE:
@@ -66,7 +66,7 @@ def _conditions(config: ReplayConfig, n_tasks: int) -> Tensor:
 class AbstractGenerator(AbstractDrawing):
     """A protected generator and a partner that it learns with, which all tasks share and which may forget."""
 
-    def __init__(self, config: ReplayConfig, problem: Problem, partner: nn.Module):
+    def __init__(self, config: GeneratorConfig, problem: Problem, partner: nn.Module):
         super().__init__(config.latent)
         self._optimizer_config = problem.optimizer
         self.partner = partner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -16,7 +17,16 @@ from mnemon.replay.source import AbstractReplay, Replayed, spread
 class RealData(AbstractReplay):
     """Hands on the earlier tasks' data that come with each batch; it keeps nothing."""
 
-    def __init__(self, config: ReplayConfig, problem: Problem):
+    sees_past = True
+
+    @dataclass(frozen=True)
+    class Config(ReplayConfig):
+        """Settings of the source."""
+
+        model: str = "real"
+        """The name of the source."""
+
+    def __init__(self, config: Config, problem: Problem):
         super().__init__()
         self._past: tuple[Batch, ...] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from mnemon.errors import UsageError
 from mnemon.lifecycle import TaskModule
 from mnemon.problem import Batch, Terms
+from mnemon.replay.config import ReplayConfig
 
 
 class Replayed(NamedTuple):
@@ -39,7 +40,8 @@ class Replayed(NamedTuple):
 class AbstractReplay(TaskModule, ABC):
     """Draws inputs of tasks that were learned.
 
-    While a task is learned, samples come from the model as it was before that task.
+    While a task is learned, samples come from the model as it was before that task. It is made from its settings and
+    the problem.
 
     Example:
         >>> class Zeros(mnemon.AbstractReplay):
@@ -53,6 +55,12 @@ class AbstractReplay(TaskModule, ABC):
         >>> replay.sample(3, tasks=[0, 1]).inputs.shape
         torch.Size([3, 4])
     """
+
+    Config: ClassVar[type[ReplayConfig]]
+    sees_past: ClassVar[bool] = False
+    """Whether it hands on the real data of earlier tasks, which then come with each batch."""
+    by_task: ClassVar[bool] = True
+    """Whether it can be asked for a single task, and says which task a sample is of."""
 
     @abstractmethod
     def train_step(self, batch: Batch) -> Terms:
@@ -121,9 +129,6 @@ class AbstractReplay(TaskModule, ABC):
 
 class AbstractDrawing(AbstractReplay):
     """Draws images from noise, so that one can look at them."""
-
-    by_task = True
-    """Whether it can be asked for a single task."""
 
     def __init__(self, latent: int):
         super().__init__()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -17,8 +18,9 @@ from torch import Tensor, nn
 
 from mnemon.benchmarks.task import Examples
 from mnemon.models.mlp import MLP
+from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms, pixels_of
-from mnemon.replay.config import ReplayConfig
+from mnemon.replay.config import DrawingConfig, GeneratorConfig
 from mnemon.replay.generator import AbstractGenerator
 from mnemon.replay.source import AbstractDrawing, Replayed
 
@@ -26,7 +28,14 @@ from mnemon.replay.source import AbstractDrawing, Replayed
 class VAE(AbstractGenerator):
     """One encoder for all tasks, which may forget, and a protected decoder for each."""
 
-    def __init__(self, config: ReplayConfig, problem: Problem):
+    @dataclass(frozen=True)
+    class Config(GeneratorConfig):
+        """Settings of the source."""
+
+        model: str = "vae"
+        """The name of the source."""
+
+    def __init__(self, config: Config, problem: Problem):
         encoder = MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU)
         super().__init__(config, problem, problem.started(encoder))
         self.n_pixels = problem.n_inputs
@@ -56,7 +65,16 @@ class PlainVAE(AbstractDrawing):
 
     by_task = False
 
-    def __init__(self, config: ReplayConfig, problem: Problem):
+    @dataclass(frozen=True)
+    class Config(DrawingConfig):
+        """Settings of the source."""
+
+        model: str = "plain-vae"
+        """The name of the source."""
+        keep_optimizer: bool = False
+        """Whether one optimizer goes on from task to task; otherwise each task starts with a new one."""
+
+    def __init__(self, config: Config, problem: Problem):
         super().__init__(config.latent)
         self.config, self.problem = config, problem
         self.n_pixels = problem.n_inputs
@@ -81,10 +99,7 @@ class PlainVAE(AbstractDrawing):
             terms |= {"replayed_reconstruction": reconstruction.detach(), "replayed_prior": prior.detach()}
             # Each task with the same weight.
             loss = (loss + (self.n_begun - 1) * (reconstruction + prior)) / self.n_begun
-        optimizer = self.optimizers["vae"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        descend(self.optimizers["vae"], loss)
         return terms
 
     def _losses(self, pixels: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,4 +41,7 @@ def completed(runs: dict[Path, RunRecord], complete: Complete) -> dict[Path, Run
 
 def _kind(record: RunRecord) -> tuple[str, ...]:
     """Return the names on which it depends which settings there are."""
-    return tuple(str(record.config.get(section, {}).get("name", "")) for section in ("benchmark", "method"))
+    benchmark, method = (record.config.get(section, {}) for section in ("benchmark", "method"))
+    replay = method.get("replay")
+    model = replay.get("model", "") if isinstance(replay, Mapping) else ""
+    return str(benchmark.get("name", "")), str(method.get("name", "")), str(model)

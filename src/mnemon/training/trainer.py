@@ -15,7 +15,7 @@ import torch
 
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import TaskKind, TaskStream
-from mnemon.config import build, convert, differences
+from mnemon.config import build, convert, differences, first_of
 from mnemon.errors import CheckpointError, TrainingError, UsageError
 from mnemon.learners.base import AbstractLearner
 from mnemon.lifecycle import task_modules_of
@@ -343,7 +343,7 @@ class Trainer:
             raise CheckpointError(f"The checkpoint in {self.folder} is damaged: {error}") from error
         if different:
             raise CheckpointError(
-                f"The checkpoint in {self.folder} was written with other settings: {', '.join(different[:3])} "
+                f"The checkpoint in {self.folder} was written with other settings: {first_of(different)} "
                 "(then and now)."
             )
         begun, learning = progress.task_id + (progress.step > 0), progress.step > 0

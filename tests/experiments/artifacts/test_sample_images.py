@@ -87,7 +87,9 @@ def test_learners_without_a_generator_draw_nothing(name, problem, tmp_path):
 
 def test_a_model_that_draws_all_tasks_together_is_shown_but_has_no_drift(tmp_path):
     folder = new_folder(tmp_path / "run")
-    assert execute(Job(0, config("replay.model=plain-vae"), 0, folder), RunContext(PLACE)).drift == []
+    sizes = [f"method.replay.{name}" for name in ("model=plain-vae", "encoder=[10]", "decoder=[10]", "latent=3")]
+    plain = resolve(load_preset("split-digits"), [*WORDS, "method=replay", *sizes])
+    assert execute(Job(0, plain, 0, folder), RunContext(PLACE)).drift == []
     names = [f"task-0{task}-{moment}.png" for task in (1, 2) for moment in ("at-the-end", "right-after")]
     assert list(files(folder)) == ["sheet.png", *names]
 

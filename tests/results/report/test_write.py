@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib.util
 import json
 import math
 import re
@@ -446,7 +447,7 @@ def test_what_holds_no_run_is_named(write, tmp_path):
 
 def test_missing_packages_are_named(write, monkeypatch):
     folder = write("run")
-    monkeypatch.setattr(report.importlib.util, "find_spec", lambda name: None if name == "jinja2" else name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jinja2" else name)
     with pytest.raises(
         UsageError, match=r"^A report needs more packages \(jinja2\): pip install 'mnemon\[report\]'\.$"
     ):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mnemon.config import differences
 from mnemon.errors import UsageError
+from mnemon.experiments.older_records import up_to_date
 from mnemon.printable import HIDDEN, is_secret, password_hidden
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def open_study(name: str, journal: Path, url: str | None, space: Space, seed: in
         raise UsageError(f"The study '{name}' was not begun by mnemon: choose another --study.")
     if begun is None:
         _in_turn(lambda: study.set_user_attr("space", identity))
-    elif different := differences(identity, begun):
+    elif different := differences(identity, {**begun, "config": up_to_date(begun.get("config", {}))}):
         more = f" and {len(different) - 3} more" if len(different) > 3 else ""
         raise UsageError(
             f"The study '{name}' was begun with another space: {', '.join(different[:3])}{more} "

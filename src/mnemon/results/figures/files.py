@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mnemon import extras
 from mnemon.errors import UsageError, choose
 from mnemon.results.figures.style import Chart
 from mnemon.whole_files import replacing
@@ -23,17 +24,8 @@ def save(chart: Chart, path: str | Path) -> Path:
             if form == "json":
                 aside.write_text(chart.to_json(indent=1), encoding="utf-8")
             else:
-                _check_packages()
+                extras.require("report", "Figures as files need", "vl_convert")
                 chart.save(str(aside), format=form, engine="vl-convert", **options)
     except OSError as error:
         raise UsageError(f"Could not write {path}: {error}.") from error
     return path
-
-
-def _check_packages() -> None:
-    try:
-        import vl_convert  # noqa: F401
-    except ImportError as error:
-        raise UsageError(
-            "Figures as files need more packages (vl-convert-python): pip install 'mnemon[report]'."
-        ) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mnemon.errors import UsageError
+from mnemon import extras
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord
 
@@ -27,11 +27,10 @@ MOST_SERIES = 8
 
 
 def altair() -> Any:
-    """Return Altair, or say how to get it."""
-    try:
-        import altair
-    except ImportError as error:
-        raise UsageError("Figures need more packages (altair): pip install 'mnemon[report]'.") from error
+    """Return Altair, or say how to install it."""
+    extras.require("report", "Figures need", "altair")
+    import altair
+
     return altair
 
 

@@ -6,12 +6,12 @@ The page is made for a person with a browser, years later: figures, their number
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 
 import mnemon
+from mnemon import extras
 from mnemon.errors import UsageError
 from mnemon.printable import printable
 from mnemon.results.groups import Experiment, Group, Reportable, folder_of, gather
@@ -36,9 +36,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def missing_packages() -> list[str]:
-    """Name the packages that a report needs and that are not installed."""
-    needed = {"altair": "altair", "vl_convert": "vl-convert-python", "jinja2": "jinja2"}
-    return [name for module, name in needed.items() if importlib.util.find_spec(module) is None]
+    """Return the packages that a report needs and that are not installed."""
+    return extras.missing("report")
 
 
 def write_report(
@@ -54,8 +53,7 @@ def write_report(
     """
     if not items:
         raise UsageError("Name the folder of a run, of several seeds or of a comparison: mnemon report RUN.")
-    if missing := missing_packages():
-        raise UsageError(f"A report needs more packages ({', '.join(missing)}): pip install 'mnemon[report]'.")
+    extras.require("report", "A report needs")
     path = _path(items, out)
     write_text(path, page(gather(items, complete), background))
     return path

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mnemon.config import differences
+from mnemon.config import differences, first_of
 from mnemon.errors import UsageError
 from mnemon.results.costs import kept_in_all
 from mnemon.results.metrics import METRICS, mean_and_sem
@@ -38,7 +38,7 @@ def check_same_experiment(records: Sequence[RunRecord]) -> None:
         if r.preset != first.preset:
             raise UsageError(f"There are runs of different experiments here: {first.preset} and {r.preset}. {remedy}")
         if different := differences(first.config, r.config):
-            raise UsageError(f"There are runs with different settings here: {', '.join(different[:3])}. {remedy}")
+            raise UsageError(f"There are runs with different settings here: {first_of(different)}. {remedy}")
         if subject(r) != subject(first):
             raise UsageError(f"There are runs of different tasks here, though of the same settings. {remedy}")
         if r.seed in (other.seed for other in records[:i]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib.util
 import io
 import logging
 import warnings
@@ -16,10 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from mnemon import extras
 from mnemon.continual.adapters import without_adapters
 from mnemon.continual.data import Inputs, collect_inputs
 from mnemon.continual.model import ContinualModel
-from mnemon.errors import UsageError, choose
+from mnemon.errors import UsageError, choose, first_line
 from mnemon.whole_files import replacing
 
 TOLERANCE = 1e-5
@@ -62,7 +62,7 @@ def export(model: ContinualModel, task: str, path: str | Path, example: Any = No
     write, read = choose("ending", path.suffix, FORMATS)
     network = model.network(task).cpu()
     if path.suffix == ".onnx":
-        _check_packages()
+        extras.require("onnx", "ONNX needs")
     given = _random_inputs(model, task, network) if example is None else example
     inputs = collect_inputs(given, torch.device("cpu"), model.state.floats)
     inputs = tuple(part[:EXAMPLES] if len(part) > 1 else part.expand(2, *part.shape[1:]) for part in inputs)
@@ -75,8 +75,9 @@ def export(model: ContinualModel, task: str, path: str | Path, example: Any = No
         except OSError:
             raise
         except Exception as error:  # the exporters raise errors of many kinds
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise UsageError(f"The network of task '{task}' cannot be exported as {path.suffix}: {reason}") from error
+            raise UsageError(
+                f"The network of task '{task}' cannot be exported as {path.suffix}: {first_line(error)}"
+            ) from error
         if not all(same):
             raise UsageError(f"The network of task '{task}' was not exported: {path.name} would answer differently.")
     return path
@@ -136,12 +137,6 @@ def _read_onnx(path: Path, module: nn.Module) -> AnswerFunction:
         return torch.from_numpy(session.run(None, fed)[0])
 
     return answer
-
-
-def _check_packages() -> None:
-    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"ONNX needs more packages ({', '.join(missing)}): pip install 'mnemon[onnx]'.")
 
 
 FORMATS: dict[str, tuple[Writer, Reader]] = {

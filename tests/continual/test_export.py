@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import mnemon
-from mnemon.interop import export as exporting
-from mnemon.interop.export import export
+from mnemon.continual import export as exporting
+from mnemon.continual.export import export
 
 HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxscript", "onnxruntime"))
 onnx_only = pytest.mark.skipif(not HAS_ONNX, reason="the extra onnx is not installed")
