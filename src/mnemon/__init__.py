@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 # A public name has a line in each of the three lists below, and one in docs/reference.md; a test compares them.
 if TYPE_CHECKING:
+    from mnemon.benchmarks.own_data import (
     from mnemon.benchmarks.registry import Benchmark, register_benchmark
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
@@ -114,6 +115,10 @@ __all__ = [
     "report",
     "reproduce",
     "run",
+    "stream_from_arrays",
+    "stream_from_csv",
+    "stream_from_datasets",
+    "stream_from_folder",
     "sweep",
 ]
 
@@ -174,6 +179,10 @@ _HOMES = {
     "report": "mnemon.experiments.api.report",
     "reproduce": "mnemon.experiments.api.reproduce",
     "run": "mnemon.experiments.api.run",
+    "stream_from_arrays": "mnemon.benchmarks.own_data",
+    "stream_from_csv": "mnemon.benchmarks.own_data",
+    "stream_from_datasets": "mnemon.benchmarks.own_data",
+    "stream_from_folder": "mnemon.benchmarks.own_data",
     "sweep": "mnemon.experiments.api.sweep",
 }
 """The module of each public name. A name is imported when it is first used: `import mnemon` does not import torch."""
