@@ -14,6 +14,11 @@ __version__ = "0.1.0"
 # A public name has a line in each of the three lists below, and one in docs/reference.md; a test compares them.
 if TYPE_CHECKING:
     from mnemon.benchmarks.own_data import (
+        stream_from_arrays,
+        stream_from_csv,
+        stream_from_datasets,
+        stream_from_folder,
+    )
     from mnemon.benchmarks.registry import Benchmark, register_benchmark
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
