@@ -11,10 +11,12 @@ from typing import Any
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.config import as_word, differences
 from mnemon.errors import DataError, UsageError, choose
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job
 from mnemon.experiments.preset import DEFAULT, Preset, all_presets, is_preset, load_preset
-from mnemon.experiments.run import Compute, begin, new_folder
+from mnemon.experiments.run import build_run, new_folder
 from mnemon.experiments.run_config import RunConfig, preset_of, resolve
-from mnemon.experiments.study import Failures, Job, dated_folder, keep_begun, resumed_jobs
+from mnemon.experiments.study import Failures, dated_folder, keep_begun, resumed_jobs
 from mnemon.learners import METHODS
 from mnemon.results.comparison import Comparison
 from mnemon.results.naming import short_name
@@ -56,7 +58,7 @@ def begin_runs(
     records = {}
     for label, config in plan.methods.items():
         with _said_of(label):  # what is wrong with a method shows before a folder is made
-            records[label] = begin(config, seeds[0], compute)
+            records[label] = build_run(config, seeds[0], compute).record
     name = short_name(f"compare-{plan.benchmark}-{plan.scenario.value}", plan.changes)
     folder = new_folder(out or dated_folder(name))
     folders = _folder_names(plan.methods)
@@ -78,7 +80,7 @@ def resumed_runs(folder: Path) -> list[Job]:
 
 
 def keep_failures(folder: Path, failures: Failures) -> None:
-    """Note in a comparison's folder which runs could not go on, and why."""
+    """Note in a comparison's folder which runs failed, and why."""
     reasons = {job.folder.relative_to(folder).as_posix(): str(error) for job, error in failures}
     replace(Comparison.read(folder), failures=reasons).write(folder)
 
