@@ -509,4 +509,6 @@ class ContinualModel:
             f"ContinualModel of {type(target.module).__name__} with {whole:,} weights, {part} of them generated",
             f"  memory {size_in_words(learner, whole)}",
         ]
+        if self.state.sums is not None and self.tasks:
+            lines.append(f"  recognition {self.state.sums.nbytes:,} bytes ({self.state.sums.width:,} features)")
         return "\n".join([*lines, *(f"  {task}" for task in self.state.tasks)])
