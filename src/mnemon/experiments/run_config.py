@@ -245,8 +245,8 @@ def _missing_plugins_named(record: RunRecord) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        if missing := plugins.missing(record.plugins):
-            raise UsageError(f"{plugins.remedy(missing)} {error}") from error
+        if note := plugins.note_of_missing(record.plugins):
+            raise UsageError(f"{note} {error}") from error
         raise
 
 
