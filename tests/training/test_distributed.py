@@ -45,6 +45,7 @@ import sys, json
 from pathlib import Path
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.run import execute
 from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
@@ -56,7 +57,7 @@ with crew("cpu") as processes:
         if processes.leads:
             folder.mkdir()
         processes.any(False)
-        record = execute(config, 0, folder, Compute("cpu"), crew=processes)
+        record = execute(Job(0, config, 0, folder), RunContext(Compute("cpu"), crew=processes))
         other = processes.mean({"a": record.matrix[-1][0]})["a"]
         assert other == record.matrix[-1][0], "the processes have parted"
 leave(0)
@@ -68,6 +69,7 @@ from pathlib import Path
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.run import execute
 from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
@@ -75,7 +77,7 @@ with crew("cpu") as processes:
     config = resolve(load_preset("split-digits"), json.loads(sys.argv[1]))
     for case in ("absent", "damaged"):
         try:
-            execute(config, 0, Path(case) / str(processes.rank), Compute("cpu"), crew=processes)
+            execute(Job(0, config, 0, Path(case) / str(processes.rank)), RunContext(Compute("cpu"), crew=processes))
         except UsageError as error:
             Path(f"{case}-{processes.rank}.txt").write_text(str(error))
 leave(0)
