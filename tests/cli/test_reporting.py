@@ -72,7 +72,9 @@ def test_a_regression_has_no_map_but_its_predictions(mnemon, monkeypatch, tmp_pa
     monkeypatch.delenv("MNEMON_NO_REPORT")
     outcome = mnemon("run", "toy", *with_settings("steps=4"), "--out", "run", "--quiet")
     assert "Mapping" not in outcome.out
-    assert "What is predicted at the end and what is true, seed 0" in (tmp_path / "run" / "report.html").read_text()
+    assert (
+        "Predictions after the last task, and true values, seed 0" in (tmp_path / "run" / "report.html").read_text()
+    )
 
 
 def test_a_report_of_its_own(mnemon, finished, tmp_path, opened, monkeypatch):

@@ -233,7 +233,7 @@ def shown_folder(folder: Path) -> tuple[RenderableType, list[str]]:
     lines = []
     if best := ranked(trials, record.metric):
         settings = {path: _read(value) for path, value in best[0].settings.items()}
-        lines.append(f"The best on the test data: mnemon run {shlex.quote(str(folder / BEST))}")
+        lines.append(f"Run the best settings on the test data: mnemon run {shlex.quote(str(folder / BEST))}")
         lines.append(f"The same: {command(record, settings)}")
     return shown(record, trials), lines
 
