@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from mnemon.benchmarks.task import TaskStream
-from mnemon.experiments.run import Compute, load_run
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.run import load_run
 from mnemon.models.mlp import MLP
 from mnemon.replay.source import AbstractDrawing
 

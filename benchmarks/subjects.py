@@ -12,8 +12,9 @@ import mnemon
 from benchmarks.timing import Action
 from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
 from mnemon.continual.objective import goal_for
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, build_learner, build_stream
+from mnemon.experiments.run import build_learner, build_stream
 from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.learners.hypernet import HypernetLearner
 from mnemon.memory import fisher

@@ -13,9 +13,9 @@ from rich.control import Control
 from rich.table import Table
 from rich.text import Text
 
-from mnemon.cli.terminal import Terminal
 from mnemon.errors import UsageError
 from mnemon.printable import MARK, printable, without_passwords
+from mnemon.results.terminal.console import Terminal
 
 
 @given(st.text())

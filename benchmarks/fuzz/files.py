@@ -21,8 +21,9 @@ from torch import Tensor, nn
 import mnemon
 from benchmarks.fuzz.values import changed
 from mnemon.errors import UsageError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, build_learner, build_stream
+from mnemon.experiments.run import build_learner, build_stream
 from mnemon.experiments.run_config import resolve
 from mnemon.hypernet import HypernetConfig
 from mnemon.training import checkpoint

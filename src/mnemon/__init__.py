@@ -13,6 +13,12 @@ __version__ = "0.1.0"
 
 # A public name has a line in each of the three lists below, and one in docs/reference.md; a test compares them.
 if TYPE_CHECKING:
+    from mnemon.benchmarks.own_data import (
+        stream_from_arrays,
+        stream_from_csv,
+        stream_from_datasets,
+        stream_from_folder,
+    )
     from mnemon.benchmarks.registry import Benchmark, register_benchmark
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
@@ -23,8 +29,14 @@ if TYPE_CHECKING:
     from mnemon.continual.model import ContinualModel
     from mnemon.continual.prediction import Prediction
     from mnemon.continual.stream import Switch
-    from mnemon.errors import CheckpointError, DataError, TrainingError, UsageError
+    from mnemon.errors import CheckpointError, DataError, Interrupted, TrainingError, UsageError
+    from mnemon.experiments.api.compare import compare
+    from mnemon.experiments.api.report import report
+    from mnemon.experiments.api.reproduce import reproduce
+    from mnemon.experiments.api.run import run
+    from mnemon.experiments.api.sweep import sweep
     from mnemon.experiments.preset import register_presets
+    from mnemon.experiments.reproduce.outcome import Reproduction
     from mnemon.hypernet import HypernetConfig, register_hypernet
     from mnemon.hypernet.base import AbstractHypernet
     from mnemon.hypernet.chunked import ChunkedHypernet
@@ -43,8 +55,11 @@ if TYPE_CHECKING:
     from mnemon.replay import register_replay
     from mnemon.replay.config import ReplayConfig
     from mnemon.replay.source import AbstractReplay, Replayed
+    from mnemon.results.comparison import ComparisonTable
     from mnemon.results.metrics import AccuracyMatrix
     from mnemon.results.record import RunRecord
+    from mnemon.results.study import Study
+    from mnemon.results.sweep import SweepResult
     from mnemon.training.trainer import Trainer, TrainingConfig
 
 __all__ = [
@@ -58,6 +73,7 @@ __all__ = [
     "Benchmark",
     "CheckpointError",
     "ChunkedHypernet",
+    "ComparisonTable",
     "ContinualModel",
     "ContinualStrategy",
     "Counts",
@@ -66,6 +82,7 @@ __all__ = [
     "FullHypernet",
     "HypernetConfig",
     "HypernetLearner",
+    "Interrupted",
     "LearnedTask",
     "LoRA",
     "MemoryConfig",
@@ -74,8 +91,11 @@ __all__ = [
     "Problem",
     "ReplayConfig",
     "Replayed",
+    "Reproduction",
     "RunRecord",
     "Scenario",
+    "Study",
+    "SweepResult",
     "Switch",
     "Target",
     "TargetConfig",
@@ -88,6 +108,7 @@ __all__ = [
     "TrainingError",
     "UsageError",
     "__version__",
+    "compare",
     "export",
     "load",
     "register_benchmark",
@@ -96,6 +117,14 @@ __all__ = [
     "register_network",
     "register_presets",
     "register_replay",
+    "report",
+    "reproduce",
+    "run",
+    "stream_from_arrays",
+    "stream_from_csv",
+    "stream_from_datasets",
+    "stream_from_folder",
+    "sweep",
 ]
 
 _HOMES = {
@@ -109,6 +138,7 @@ _HOMES = {
     "Benchmark": "mnemon.benchmarks.registry",
     "CheckpointError": "mnemon.errors",
     "ChunkedHypernet": "mnemon.hypernet.chunked",
+    "ComparisonTable": "mnemon.results.comparison",
     "ContinualModel": "mnemon.continual.model",
     "ContinualStrategy": "mnemon.interop.avalanche",
     "Counts": "mnemon.learners.base",
@@ -117,6 +147,7 @@ _HOMES = {
     "FullHypernet": "mnemon.hypernet.full",
     "HypernetConfig": "mnemon.hypernet",
     "HypernetLearner": "mnemon.learners.hypernet",
+    "Interrupted": "mnemon.errors",
     "LearnedTask": "mnemon.continual.learned_task",
     "LoRA": "mnemon.continual.adapters",
     "MemoryConfig": "mnemon.memory.config",
@@ -125,8 +156,11 @@ _HOMES = {
     "Problem": "mnemon.problem",
     "ReplayConfig": "mnemon.replay.config",
     "Replayed": "mnemon.replay.source",
+    "Reproduction": "mnemon.experiments.reproduce.outcome",
     "RunRecord": "mnemon.results.record",
     "Scenario": "mnemon.benchmarks.scenario",
+    "Study": "mnemon.results.study",
+    "SweepResult": "mnemon.results.sweep",
     "Switch": "mnemon.continual.stream",
     "Target": "mnemon.hypernet.target",
     "TargetConfig": "mnemon.models",
@@ -138,6 +172,7 @@ _HOMES = {
     "TrainingConfig": "mnemon.training.trainer",
     "TrainingError": "mnemon.errors",
     "UsageError": "mnemon.errors",
+    "compare": "mnemon.experiments.api.compare",
     "export": "mnemon.continual.export",
     "load": "mnemon.continual.files",
     "register_benchmark": "mnemon.benchmarks.registry",
@@ -146,6 +181,14 @@ _HOMES = {
     "register_network": "mnemon.models",
     "register_presets": "mnemon.experiments.preset",
     "register_replay": "mnemon.replay",
+    "report": "mnemon.experiments.api.report",
+    "reproduce": "mnemon.experiments.api.reproduce",
+    "run": "mnemon.experiments.api.run",
+    "stream_from_arrays": "mnemon.benchmarks.own_data",
+    "stream_from_csv": "mnemon.benchmarks.own_data",
+    "stream_from_datasets": "mnemon.benchmarks.own_data",
+    "stream_from_folder": "mnemon.benchmarks.own_data",
+    "sweep": "mnemon.experiments.api.sweep",
 }
 """The module of each public name. A name is imported when it is first used: `import mnemon` does not import torch."""
 

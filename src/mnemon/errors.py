@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from mnemon.printable import printable, without_passwords
@@ -71,6 +72,31 @@ class TrainingError(UsageError):
         >>> issubclass(mnemon.TrainingError, mnemon.UsageError)
         True
     """
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended what was done. Its text says what is saved and how to resume.
+
+    It is a `KeyboardInterrupt`: `except Exception` does not catch it, and a script ends.
+
+    Example:
+        >>> try:
+        ...     raise mnemon.Interrupted("Stopped. Resume with: mnemon.run(resume='runs/one')", Path("runs/one"))
+        ... except mnemon.Interrupted as stop:
+        ...     print(stop.folder)
+        runs/one
+    """
+
+    def __init__(self, text: str, folder: Path | None = None):
+        """Say what is saved.
+
+        Args:
+            text: What is said.
+            folder: Where everything is that was saved.
+        """
+        super().__init__(text)
+        self.folder = folder
+        """Where everything is that was saved."""
 
 
 def first_line(error: BaseException) -> str:

@@ -104,6 +104,11 @@ def load_installed() -> None:
             logging.getLogger("mnemon").warning("The plugin '%s' is left out: %s", entry.name, reason)
 
 
+def loading() -> str:
+    """Return the plugin that is being imported now; nothing if there is none."""
+    return _loading[-1].module if _loading else ""
+
+
 def origin(item: object) -> Plugin:
     """Return the plugin that adds an object: the one that is being imported, or else the module of the object."""
     plugin = _loading[-1] if _loading else _home(str(getattr(item, "__module__", MAIN)))

@@ -88,6 +88,16 @@ def lent_random_numbers() -> Iterator[None]:
         _put_back(before)
 
 
+@contextmanager
+def random_numbers_kept() -> Iterator[None]:
+    """Let torch's random numbers afterwards go on as if none had been drawn meanwhile."""
+    before = _states()
+    try:
+        yield
+    finally:
+        _put_back(before)
+
+
 def _states() -> dict[str, Any]:
     """Return the states of torch's generators by the kind of device."""
     states: dict[str, Any] = {"cpu": torch.default_generator.get_state()}

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import RunContext
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.results.figures import EmbeddingMap
@@ -35,7 +36,7 @@ def runs(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for name, (n_seeds, settings) in EXPERIMENTS.items():
         _, jobs = new_jobs(resolve(load_preset(name), settings), range(n_seeds), folder / name, Compute("cpu"))
-        run_jobs(jobs, Compute("cpu"), 1, lambda event: None, lambda: False)
+        run_jobs(jobs, RunContext(Compute("cpu")))
     places = [i / 5 for i in range(21)]
     grids = {f"{k}": [[100 - 5 * abs(x - k) - 5 * abs(y - k) for x in places] for y in places] for k in (1, 2, 3)}
     EmbeddingMap(places, places, grids, {task: (float(task), float(task)) for task in grids}).write(

@@ -14,8 +14,9 @@ import pytest
 from command_line import Outcome, with_settings
 
 from mnemon.cli import main
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import RunContext
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.training.trainer import Stopped
@@ -76,7 +77,7 @@ def templates(tmp_path_factory) -> Path:
         _, jobs = new_jobs(config, range(1), folder / name, Compute("cpu"))
         calls = itertools.count(1)
         try:
-            run_jobs(jobs, Compute("cpu"), 1, lambda event: None, lambda: next(calls) >= steps)  # noqa: B023
+            run_jobs(jobs, RunContext(Compute("cpu"), should_stop=lambda: next(calls) >= steps))  # noqa: B023
         except Stopped:
             assert name == "stopped"
     return folder

@@ -186,7 +186,7 @@ def test_a_run_is_shown_as_it_was_when_it_ended(mnemon, small, monkeypatch, colu
     assert ran.err == ""
     lines = ran.out.splitlines()
     assert [line.split(":")[0] for line in lines[:3]] == [f"seed 0  task {i}/3 learned" for i in (1, 2, 3)]
-    assert lines[-1] == "Kept in my run (this report: summary.txt); show it again: mnemon show 'my run'"
+    assert lines[-1] == "Saved to my run. To show it again: mnemon show 'my run'"
     shown = mnemon("show", "my run")
     assert shown.out.splitlines() == lines[3:-1]
     assert widest(shown.out) <= columns
@@ -294,7 +294,7 @@ def test_a_finished_run_says_so_and_is_shown(mnemon, finished):
     before = contents(finished)
     outcome = mnemon("run", "--resume", finished)
     assert outcome.code == 0
-    assert outcome.out.startswith(f"The run in {finished} is finished; there is nothing to go on with.\n")
+    assert outcome.out.startswith(f"The run in {finished} is finished; there is nothing to resume.\n")
     assert "Accuracy (%) on each task" in outcome.out
     after = contents(finished)
     after.pop("summary.txt")

@@ -14,7 +14,8 @@ import pytest
 from command_line import contents, forked, result_of, wait_until, with_settings
 
 from mnemon.experiments.compare import begin_runs, make_plan
-from mnemon.experiments.run import Compute
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import RunContext
 from mnemon.experiments.study import run_jobs
 from mnemon.results.costs import in_bytes
 from mnemon.training.checkpoint import FILE
@@ -71,7 +72,7 @@ def half_done(tmp_path) -> Path:
     folder, jobs = begin_runs(make_plan(METHODS, overrides=SMALL), range(2), tmp_path / "half", Compute("cpu"))
     calls = itertools.count(1)
     with pytest.raises(Stopped):
-        run_jobs(jobs, Compute("cpu"), 1, lambda event: None, lambda: next(calls) >= 31)
+        run_jobs(jobs, RunContext(Compute("cpu"), should_stop=lambda: next(calls) >= 31))
     return folder
 
 
@@ -85,10 +86,7 @@ def test_methods_and_seeds_in_parallel_come_to_one_table(template, tmp_path):
     lines = output.read_text().splitlines()
     for method, seed, task in itertools.product(METHODS, (0, 1), (1, 2)):
         assert sum(line.startswith(f"{method}, seed {seed}  task {task}/2 learned: ") for line in lines) == 1
-    assert lines[-1] == (
-        f"Kept in {folder} (this report: summary.txt; its numbers: comparison.csv, those of each task: tasks.csv); "
-        f"show it again: mnemon show '{folder}'"
-    )
+    assert lines[-1] == f"Saved to {folder}. To show it again: mnemon show '{folder}'"
     assert "split-digits, cl1  Accuracy (%), mean over tasks" in lines
     assert "2 seeds for each method, mean ± SEM" in lines
 
@@ -158,7 +156,7 @@ def test_a_signal_saves_and_says_how_to_go_on(mnemon, tmp_path):
     assert process.exitcode == 130
     folder = tmp_path / "runs"
     assert output.read_text().splitlines()[-1] == (
-        f"Stopped; everything is saved. Go on with: mnemon compare --resume {folder} --data {tmp_path}"
+        f"Stopped; everything is saved. Resume with: mnemon compare --resume {folder} --data {tmp_path}"
     )
     assert "1 seed for each method; 0 of 2 runs are finished" in mnemon("show", folder).out
 
@@ -166,7 +164,7 @@ def test_a_signal_saves_and_says_how_to_go_on(mnemon, tmp_path):
 def test_a_finished_comparison_says_so(mnemon, compared):
     outcome = mnemon("compare", "--resume", compared)
     assert outcome.code == 0
-    assert outcome.out.startswith(f"The comparison in {compared} is finished; there is nothing to go on with.\n")
+    assert outcome.out.startswith(f"The comparison in {compared} is finished; there is nothing to resume.\n")
     assert "2 seeds for each method, mean ± SEM" in outcome.out
 
 
@@ -178,7 +176,7 @@ def test_a_run_that_fails_is_named_and_the_others_finish(mnemon, tmp_path, monke
     reason = "task_loss became nan in task 1 ('0,1'), step "
     assert outcome.code == 2
     assert re.fullmatch(
-        rf"mnemon: {failing}, seed 0: {re.escape(reason)}.* All runs are kept in runs\.\n", outcome.err
+        rf"mnemon: {failing}, seed 0: {re.escape(reason)}.* All runs are saved to runs\.\n", outcome.err
     )
     assert f"{failing}, seed 0  failed: {reason}" in outcome.out
     bad, good = table_of(outcome.out)
@@ -243,15 +241,15 @@ def test_a_regression_is_compared_in_its_own_unit(mnemon, monkeypatch):
         (["joint", "--device", "gpu"], "Unknown device 'gpu'. Did you mean 'cpu'?"),
         (["joint", "--data", "nowhere"], "The data folder 'nowhere' (--data) does not exist."),
         (["--resume", "none"], "There is no folder none."),
-        (["--resume", "none", "--out", "x"], "--resume goes on in its own folder: leave out --out."),
+        (["--resume", "none", "--out", "x"], "--resume continues in its own folder: leave out --out."),
         (
             ["--resume", "none", "--seeds", "2"],
-            "--resume goes on with the seeds of its folder: leave out --seeds and",
+            "--resume continues the seeds of its folder: leave out --seeds and",
         ),
         *(
             (
                 [*more, "--resume", "none"],
-                "--resume goes on with the methods and settings of its folder: leave out METHOD, --benchmark, "
+                "--resume continues the methods and settings of its folder: leave out METHOD, --benchmark, "
                 "--scenario and --set.",
             )
             for more in (["joint"], ["--benchmark", "toy"], ["--scenario", "cl1"], ["--set", "steps=1"])
@@ -266,13 +264,13 @@ def test_what_is_wrong_is_said_before_anything_is_made(refused, tmp_path, words,
 def test_run_and_compare_do_not_take_each_others_folders(refused, compared, finished):
     before = contents(compared), contents(finished)
     assert refused("run", "--resume", compared) == (
-        f"{compared} holds a comparison of methods. Go on with: mnemon compare --resume {compared}"
+        f"{compared} holds a comparison of methods. Resume it with: mnemon compare --resume {compared}"
     )
     assert refused("compare", "--resume", finished) == (
         f"{finished} holds no comparison: there is no compare.json in it."
     )
     assert refused("compare", "joint", "--out", compared) == (
-        f"{compared} exists already and is left as it is. Choose another --out, or go on with what is in it: "
+        f"{compared} exists already and is left as it is. Choose another --out, or resume what is in it: "
         f"mnemon compare --resume {compared}"
     )
     assert (contents(compared), contents(finished)) == before

@@ -90,9 +90,9 @@ def test_a_setting_of_another_method_is_refused_with_the_name_of_this_one(refuse
         (["--data", "nowhere"], "The data folder 'nowhere' (--data) does not exist. Name a folder that holds the data sets, "
          "or none to use the cache."),
         (["--resume", "x", "--dry-run"], "--dry-run says what a preset would take: leave out --resume."),
-        (["--resume", "x", "--out", "y"], "--resume goes on in its own folder: leave out --out. Only a URL, to copy it to, can be given."),
+        (["--resume", "x", "--out", "y"], "--resume continues in its own folder: leave out --out. Only a URL, to copy it to, can be given."),
         (["--resume", "x", "--out", "memory://y"], "There is no folder x."),
-        (["--resume", "x", "--seeds", "2"], "--resume goes on with the seeds of its folder: leave out --seeds and --seed."),
+        (["--resume", "x", "--seeds", "2"], "--resume continues the seeds of its folder: leave out --seeds and --seed."),
         (["--seeds", "x"], "--seeds takes a whole number, not 'x'."),
         (["--sedes", "2"], "Unknown option: --sedes. Did you mean --seeds?"),
         (["--set"], 'Command "run" parameter --set requires an argument.'),
@@ -129,12 +129,12 @@ def test_a_setting_that_is_given_as_an_option_is_answered_with_what_to_type(refu
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["compare", "reproduce", "sweep"])
-def test_what_starts_processes_by_itself_is_refused_under_torchrun(refused, monkeypatch, tmp_path, command):
+@pytest.mark.parametrize("words", ["compare joint", "reproduce table-1", "sweep split-digits"])
+def test_what_starts_processes_by_itself_is_refused_under_torchrun(refused, monkeypatch, tmp_path, words):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert refused(command) == (
-        f"torchrun shares one `mnemon run` between processes; `mnemon {command}` starts its own."
+    assert refused(*words.split()) == (
+        f"torchrun shares one `mnemon run` between processes; `mnemon {words.split()[0]}` starts its own."
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -174,7 +174,7 @@ def test_a_truncated_data_file_is_named_with_its_size(refused, tmp_path):
 def test_an_existing_folder_is_never_written_to(refused, small, finished, tmp_path):
     before = contents(finished)
     assert refused("run", *small, "--out", finished) == (
-        f"{finished} exists already and is left as it is. Choose another --out, or go on with what is in it: "
+        f"{finished} exists already and is left as it is. Choose another --out, or resume what is in it: "
         f"mnemon run --resume {finished}"
     )
     assert contents(finished) == before

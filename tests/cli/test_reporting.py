@@ -11,9 +11,12 @@ import pytest
 from command_line import with_settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from mnemon.cli.screen import ShellScreen
+from mnemon.experiments.api.options import Options
 from mnemon.experiments.artifacts import embedding_maps
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import RunContext
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
 from mnemon.results.figures import EmbeddingMap
@@ -32,9 +35,7 @@ def opened(monkeypatch) -> list[str]:
 def test_a_run_ends_with_a_report_and_says_so(mnemon, small, monkeypatch, tmp_path, opened):
     monkeypatch.delenv("MNEMON_NO_REPORT")
     outcome = mnemon("run", *small, "--out", "run", "--quiet", "--open")
-    assert outcome.out.splitlines()[-1] == (
-        "Kept in run (this report: summary.txt; with figures: report.html); show it again: mnemon show run"
-    )
+    assert outcome.out.splitlines()[-1] == "Saved to run. To show it again: mnemon show run"
     assert opened == [(tmp_path / "run" / "report.html").as_uri()]
     assert "split-digits" in (tmp_path / "run" / "report.html").read_text()
 
@@ -44,14 +45,14 @@ def test_a_run_without_the_packages_hints_at_them(mnemon, finished, monkeypatch)
     monkeypatch.setattr(write, "missing_packages", lambda: ["altair"])
     lines = mnemon("run", "--resume", finished).out.splitlines()
     assert lines[-2] == "For a page with figures beside the tables: pip install 'mnemon[report]'"
-    assert lines[-1].startswith(f"Kept in {finished} (this report: summary.txt); ")
+    assert lines[-1].startswith(f"Saved to {finished}. ")
 
 
 def test_a_comparison_ends_with_a_report(mnemon, monkeypatch, tmp_path):
     monkeypatch.delenv("MNEMON_NO_REPORT")
     settings = ["--set", "steps=2", "--set", "n_tasks=2", "--quiet", "--workers", "1"]
     outcome = mnemon("compare", "joint", "finetuned-target", *settings, "--out", "c")
-    assert "tasks.csv; with figures: report.html); show it again" in outcome.out.splitlines()[-1]
+    assert outcome.out.splitlines()[-1] == "Saved to c. To show it again: mnemon show c"
     assert "Side by side: split-digits, cl1" in (tmp_path / "c" / "report.html").read_text()
 
 
@@ -61,7 +62,7 @@ def test_a_run_with_embeddings_of_two_numbers_has_a_map_in_its_report(mnemon, mo
     words = with_settings("method.hypernet.embedding_size=2", "steps=4", "n_tasks=2", "target.hidden=[20]")
     outcome = mnemon("run", "split-digits", *words, "--seeds", "2", "--workers", "1", "--out", "run", "--quiet")
     assert outcome.out.count("Mapping the embedding space for the report …\n") == 1
-    assert "from each place of the embedding space" in (tmp_path / "run" / "report.html").read_text()
+    assert "at each point of the embedding space" in (tmp_path / "run" / "report.html").read_text()
     space = EmbeddingMap.read(tmp_path / "run" / "seed-0")
     assert (len(space.xs), list(space.accuracy)) == (3, ["0,1", "2,3"])
     assert EmbeddingMap.read(tmp_path / "run" / "seed-1") is None
@@ -79,12 +80,12 @@ def test_a_regression_has_no_map_but_its_predictions(mnemon, monkeypatch, tmp_pa
 
 def test_a_report_of_its_own(mnemon, finished, tmp_path, opened, monkeypatch):
     outcome = mnemon("report", finished, "--out", "mine.html")
-    assert (outcome.code, outcome.out) == (0, "Written: mine.html\n")
+    assert (outcome.code, outcome.out) == (0, "Saved to mine.html\n")
     assert opened == []
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
     outcome = mnemon("report", finished, "--open")
     assert outcome.out.splitlines() == [
-        f"Written: {finished}/report.html",
+        f"Saved to {finished}/report.html",
         f"There is no browser here; open {finished}/report.html in one.",
     ]
 
@@ -151,7 +152,7 @@ def test_events_of_a_resumed_run_are_those_of_one_that_never_stopped(tmp_path):
 
     def run(folder: Path, jobs, stop_at: int) -> None:
         calls = itertools.count(1)
-        run_jobs(jobs, compute, 1, lambda event: None, lambda: next(calls) >= stop_at)
+        run_jobs(jobs, RunContext(compute, should_stop=lambda: next(calls) >= stop_at))
 
     folder, jobs = new_jobs(config, range(1), tmp_path / "whole", compute)
     run(folder, jobs, 10**9)
@@ -176,6 +177,5 @@ def test_without_tensorboard_it_is_said_how_to_get_it(refused, small, monkeypatc
 
 
 def test_how_to_go_on_names_tensorboard():
-    from mnemon.cli.options import RunOptions
-
-    assert RunOptions(tensorboard=True).go_on("run", Path("x")) == "mnemon run --resume x --tensorboard"
+    options = Options(ShellScreen(), tensorboard=True)
+    assert options.to_resume("run", Path("x")) == "mnemon run --resume x --tensorboard"

@@ -14,7 +14,7 @@ import pytest
 from command_line import contents
 
 from mnemon.benchmarks import download, sources
-from mnemon.experiments import run
+from mnemon.experiments import control
 from mnemon.experiments.reproduce import recipe
 from mnemon.results.record import RECORD
 
@@ -54,9 +54,7 @@ def test_recipes_are_run_and_shown_beside_what_was_published(mnemon):
     )
     assert "not comparable" in outcome.out
     assert "In all: 1 not comparable, 3 no number published." in outcome.out
-    assert outcome.out.endswith(
-        "Kept in runs/reproduce: runs/, and for each recipe table.txt, cells.csv and its figures.\n"
-    )
+    assert outcome.out.endswith("Saved to runs/reproduce\n")
     out = Path("runs/reproduce")
     assert sorted(path.name for path in (out / "runs").iterdir()) == [
         "split-mnist@smoke+method.hypernet.embedding_size=2", "toy-finetuned-hypernet@smoke", "toy@smoke",
@@ -81,11 +79,11 @@ def test_ctrl_c_saves_and_says_how_to_go_on(mnemon, monkeypatch):
         yield lambda: next(calls) == 75
 
     with monkeypatch.context() as stopped:
-        stopped.setattr(run, "stop_on_signal", soon)
+        stopped.setattr(control, "stop_on_signal", soon)
         outcome = mnemon("reproduce", "fig-regression", *SMOKE, "--out", "my out")
     assert outcome.code == 130
     assert outcome.out.splitlines()[-1] == (
-        "Stopped; everything is saved. Go on with: mnemon reproduce fig-regression --budget smoke --out 'my out' "
+        "Stopped; everything is saved. Resume with: mnemon reproduce fig-regression --budget smoke --out 'my out' "
         "--workers 1"
     )
     resumed = mnemon("reproduce", "fig-regression", *SMOKE, "--out", "my out")
@@ -116,7 +114,7 @@ def test_runs_in_other_folders_count(mnemon):
 def test_a_report_is_written_from_what_was_run(mnemon):
     mnemon("reproduce", "fig-regression", *SMOKE)
     outcome = mnemon("reproduce", "fig-regression", "fig-beta", "--budget", "smoke", "--report", "it.md")
-    assert outcome.out == "1 not comparable, 2 no number published. Written: it.md\n"
+    assert outcome.out == "1 not comparable, 2 no number published. Saved to it.md\n"
     text = Path("it.md").read_text()
     assert "## fig-regression" in text
     assert "| smoke | not comparable: other protocol |" in text
@@ -265,7 +263,7 @@ def test_a_recipe_that_a_budget_leaves_out_says_so(mnemon):
         (["table-1", "--device", "abacus"], "Unknown device 'abacus'. Choose one of: "),
         (
             ["table-1", "--out", "s3://b/x"],
-            "--out s3://b/x is a URL: `mnemon reproduce` goes on with what is in a folder. Name one, and copy "
+            "--out s3://b/x is a URL: `mnemon reproduce` resumes what is in a folder. Name one, and copy "
             "it when all is done.",
         ),
     ],

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from command_line import all_ended, descendants, ended, forked, result_of, steps_of, wait_until, with_settings
 
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs
 from mnemon.results.metrics import mean_and_sem
@@ -102,7 +102,7 @@ def test_a_signal_to_all_processes_saves_every_seed(under_way, mnemon, one_after
     outcome = ended(under_way)
     assert (outcome.code, outcome.err) == (130, "")
     last = outcome.out.splitlines()[-1]
-    assert last == "Stopped; everything is saved. Go on with: mnemon run --resume runs"
+    assert last == "Stopped; everything is saved. Resume with: mnemon run --resume runs"
     assert goes_on(mnemon, tmp_path / "runs") == one_after_another
 
 
@@ -136,8 +136,8 @@ def test_a_lost_worker_is_said_to_be_lost(under_way, mnemon, one_after_another, 
     outcome = ended(under_way)
     assert outcome.code == 2
     assert outcome.err == (
-        "mnemon: A worker process was ended from outside, perhaps for lack of memory. Go on from the last "
-        "checkpoints, with fewer --workers if memory is short: mnemon run --resume runs\n"
+        "mnemon: A worker process was ended from outside, perhaps for lack of memory. Resume from the last "
+        "checkpoints, with fewer workers if memory is short: mnemon run --resume runs\n"
     )
     assert all_ended(workers, seconds=10)
     assert goes_on(mnemon, tmp_path / "runs") == one_after_another
@@ -152,7 +152,7 @@ def test_a_seed_that_fails_is_named_and_the_other_finishes(start, tmp_path, one_
     assert outcome.err.count("\n") == 1
     problem = "runs/seed-0/checkpoint.safetensors is damaged: "
     assert outcome.err.startswith(f"mnemon: seed 0: {problem}")
-    assert outcome.err.endswith(" All seeds are kept in runs.\n")
+    assert outcome.err.endswith(" All seeds are saved to runs.\n")
     assert f"seed 0  failed: {problem}" in outcome.out
     assert result_of(tmp_path / "runs" / "seed-1") == one_after_another[1]
     assert broken.read_bytes() == b"nothing"
@@ -165,7 +165,7 @@ def test_when_a_seed_fails_the_others_are_shown_kept_and_copied(mnemon, tmp_path
     assert outcome.code == 2
     assert outcome.err.startswith("mnemon: seed 0: runs/seed-0/checkpoint.safetensors is damaged: ")
     assert "toy  hypernet, 1 of 2 seeds  (1 not finished)" in outcome.out
-    assert "Kept in runs (this report: summary.txt)" in outcome.out
+    assert "Saved to runs." in outcome.out
     assert "1 of 2 seeds" in (tmp_path / "far" / "summary.txt").read_text()
 
 

@@ -17,7 +17,7 @@ import pytest
 from command_line import contents, ended, forked, result_of, steps_of, wait_until, with_settings
 
 from mnemon import whole_files
-from mnemon.experiments import run
+from mnemon.experiments import control
 from mnemon.results.record import RunRecord
 from mnemon.training.checkpoint import FILE, load
 
@@ -47,7 +47,7 @@ def test_a_signal_saves_and_says_how_to_go_on(start, mnemon, whole, tmp_path, nu
     assert outcome.code == 130
     assert outcome.err == ""
     assert outcome.out.splitlines()[-1] == (
-        f"Stopped; everything is saved. Go on with: mnemon run --resume 'my run' --data {tmp_path}"
+        f"Stopped; everything is saved. Resume with: mnemon run --resume 'my run' --data {tmp_path}"
     )
     resumed = mnemon("run", "--resume", "my run", "--data", tmp_path)
     assert resumed.code == 0
@@ -77,12 +77,12 @@ def test_the_command_that_is_named_for_going_on_still_copies_to_the_url(mnemon, 
         yield lambda: next(calls) == 5
 
     with monkeypatch.context() as stopped:
-        stopped.setattr(run, "stop_on_signal", soon)
+        stopped.setattr(control, "stop_on_signal", soon)
         outcome = mnemon(*words, *with_settings("steps=3"), "--out", url, "--quiet")
     (folder,) = (tmp_path / "runs").iterdir()
     command = f"mnemon {words[0]} --resume runs/{folder.name} --out {url}"
     assert outcome.code == 130
-    assert outcome.out.splitlines()[-1] == f"Stopped; everything is saved. Go on with: {command}"
+    assert outcome.out.splitlines()[-1] == f"Stopped; everything is saved. Resume with: {command}"
     assert not (tmp_path / "far").exists()
     resumed = mnemon(*shlex.split(command)[1:], "--quiet")
     assert resumed.code == 0
@@ -139,14 +139,14 @@ def test_a_second_signal_stops_at_once_and_promises_a_checkpoint_only_where_ther
     def twice():
         yield asked
 
-    monkeypatch.setattr(run, "stop_on_signal", twice)
+    monkeypatch.setattr(control, "stop_on_signal", twice)
     words = with_settings("steps=50", "n_tasks=2", "target.hidden=[20]", "chunk=300")
     outcome = mnemon("run", *words, "--quiet", "--out", "run")
     there = (tmp_path / "run" / FILE).exists()
     assert there == (steps > 50)
-    kept = "the last checkpoint is kept" if there else "before the first checkpoint"
+    kept = "; the last checkpoint is kept" if there else ", before the first checkpoint"
     assert outcome.code == 130
-    assert outcome.out == f"Stopped; at once, {kept}. Go on with: mnemon run --resume run\n"
+    assert outcome.out == f"Stopped at once{kept}. Resume with: mnemon run --resume run\n"
 
 
 def test_a_disk_that_cannot_be_written_is_said_in_one_line(refused, stopped, monkeypatch):

@@ -80,7 +80,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(start, mnemon, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     outcome = ended(process)
     assert (outcome.code, outcome.err) == (130, "")
-    assert outcome.out.splitlines()[-1] == ("Stopped; everything is saved. Go on with: mnemon sweep --resume sweep")
+    assert outcome.out.splitlines()[-1] == ("Stopped; everything is saved. Resume with: mnemon sweep --resume sweep")
     assert [trial.state for trial in trials_of(tmp_path / "sweep")] == ["failed", "waiting"]
     assert not RunRecord.read(tmp_path / "sweep" / "trials" / "trial-0000").finished
     again = mnemon("sweep", "--resume", "sweep", "--workers", 1)
@@ -119,8 +119,8 @@ def test_without_a_space_nothing_is_started_and_the_spaces_are_listed_with_their
         (["space.toml", "--trials", "0"], "--trials must be above 0, not 0."),
         (["space.toml", "--minutes", "-1"], "--minutes must be above 0, not -1.0."),
         (["space.toml", "--workers", "0"], "--workers must be at least 1, not 0."),
-        (["space.toml", "--resume", "x"], "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."),
-        (["--resume", "x", "--seed", "3"], "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."),
+        (["space.toml", "--resume", "x"], "--resume continues the space and the study of its folder: leave out SPACE, --set, --study and --seed."),
+        (["--resume", "x", "--seed", "3"], "--resume continues the space and the study of its folder: leave out SPACE, --set, --study and --seed."),
         (["--resume", "x"], "There is no folder x."),
         (["--resume", "."], ". holds no sweep: there is no sweep.json in it."),
         (["space.toml", "--storage", "nonsense"], "--storage takes the URL of a database such as postgresql+psycopg://USER@HOST/NAME, not 'nonsense'."),

@@ -139,6 +139,7 @@ def test_the_network_of_a_task_is_a_plain_module(learned):
         assert torch.equal(network(inputs)[:, :2], answers(learned)[task])
 
 
+@pytest.mark.only_memory("generated")
 def test_a_model_shows_its_tasks_and_sizes(learned):
     first, second, monday, tuesday = repr(learned).splitlines()
     assert first == "ContinualModel of Net with 163 weights, all of them generated"
@@ -163,6 +164,7 @@ def test_a_model_says_of_what_its_scores_are():
     assert re.fullmatch(r"  labels: labels, 120 examples, right labels [\d.]+ % on training data", labels)
 
 
+@pytest.mark.only_memory("generated")
 def test_a_model_shows_what_its_densities_cost():
     model = make(recognise="density")
     assert "densities" not in repr(model)

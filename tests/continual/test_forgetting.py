@@ -29,6 +29,7 @@ def test_a_forgotten_task_leaves_the_others_bit_for_bit(task, recognise):
     assert set(model.predict(clouds(0)[0]).task) <= {*before, "unknown"}
 
 
+@pytest.mark.only_memory("generated")
 def test_nothing_of_a_forgotten_task_is_left_in_the_file(learned, tmp_path):
     memory = learned.state.learner.memory
     traces = {
@@ -62,7 +63,7 @@ def test_all_tasks_can_be_forgotten_and_new_ones_learned():
     assert model.evaluate(clouds(0, seed=1), "again") > 85
 
 
-def test_relearning_goes_on_with_one_task_and_holds_the_others(learned):
+def test_relearning_goes_on_with_one_task_and_holds_the_others(learned, memory):
     before, n_examples = answers(learned), learned.about("monday").n_examples
     learned.relearn(clouds(0, labels=(4, 5), seed=2), task="monday", steps=STEPS, quiet=True)
     assert learned.tasks == ["tuesday", "monday"]
@@ -70,7 +71,8 @@ def test_relearning_goes_on_with_one_task_and_holds_the_others(learned):
     assert learned.evaluate(clouds(0, labels=(4, 5), seed=1), "monday") > 95
     assert learned.evaluate(clouds(1, labels=(7, 9), seed=1), "tuesday") > 95
     moved = {task: float((answers(learned)[task] - before[task]).norm()) for task in before}
-    assert 0 < moved["tuesday"] < moved["monday"]
+    assert moved["monday"] > moved["tuesday"]
+    assert (moved["tuesday"] == 0) == (memory == "exact")
 
 
 def test_relearning_starts_from_what_was_learned(learned):

@@ -34,8 +34,9 @@ def guessed_error(case: Case) -> float:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_module_of_every_kind_learns_and_keeps(name):
-    before, after = learn_two(CASES[name])
+def test_a_module_of_every_kind_learns_and_keeps(name, memory):
+    # Plain learning takes smaller steps at the same rate than a hypernetwork, of which many parameters move a weight.
+    before, after = learn_two(CASES[name], lr=2e-2 if memory == "exact" else 2e-3)
     if name in ERRORS:
         assert before < 0.5 * guessed_error(CASES[name])
         assert after < 1.3 * before
@@ -44,6 +45,7 @@ def test_a_module_of_every_kind_learns_and_keeps(name):
         assert after > before - 5
 
 
+@pytest.mark.only_memory("generated")
 @pytest.mark.parametrize("name", ["CNN, batch norm", "regression"])
 def test_without_the_penalty_it_forgets(name):
     before, after = learn_two(CASES[name], beta=0.0)

@@ -33,6 +33,7 @@ def test_an_input_between_the_classes_is_unknown_to_entropy():
     assert answer.known.tolist() == [False, True]
 
 
+@pytest.mark.only_memory("generated")
 def test_the_answer_is_that_of_the_task_that_is_surest(learned):
     inputs, _ = clouds(0, seed=7)
     answer, told = learned.predict(inputs), {task: learned.predict(inputs, task) for task in learned.tasks}

@@ -200,7 +200,7 @@ SETTINGS = {
     "compression must be a finite number above 0, not 0.": lambda: make(compression=0),
     "compression must be a finite number above 0, not '1'.": lambda: make(compression="1"),
     "A hypernetwork of 0.5 times 163 weights is too small to be of use: set compression to 1.8 or more, or give "
-    "hypernet=HypernetConfig(...).": lambda: make(compression=0.5),
+    "hypernet=HypernetConfig(...).": lambda: make(memory="generated", compression=0.5),
     "beta must be a finite number of at least 0, not -1.": lambda: make(beta=-1),
     "beta must be a finite number of at least 0, not None.": lambda: make(beta=None),
     "lr must be a finite number above 0, not 0.": lambda: make(lr=0),
@@ -210,6 +210,11 @@ SETTINGS = {
     "Unknown way to recognise tasks 'densty'. Did you mean 'density'? Choose one of: entropy, density.": lambda: make(
         recognise="densty"
     ),
+    "Unknown kind of memory 'exakt'. Did you mean 'exact'? Choose one of: exact, generated.": lambda: make(
+        memory="exakt"
+    ),
+    "Unknown start 'stored'. Choose one of: kept, given.": lambda: make(start="stored"),
+    "tolerance must be a finite number of at least 0, not -1.": lambda: make(tolerance=-1),
 }
 
 

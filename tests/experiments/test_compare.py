@@ -12,11 +12,11 @@ from mnemon.benchmarks.scenario import Scenario
 from mnemon.errors import UsageError
 from mnemon.experiments import compare
 from mnemon.experiments.compare import begin_runs, make_plan, resumed_runs, split_word
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Event, Job
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.progress import MOST_BARS, Display
-from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import RunConfig, resolve
-from mnemon.experiments.study import Event, Job
 from mnemon.learners import LEARNERS
 
 PLACE = Compute("cpu")

@@ -13,9 +13,10 @@ import torch
 from rich.console import Console
 
 from mnemon.experiments import dry_run
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.dry_run import Estimate, estimate, shown
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, build_learner, build_stream
+from mnemon.experiments.run import build_learner, build_stream
 from mnemon.experiments.run_config import resolve
 from mnemon.learners import LEARNERS
 from mnemon.learners.base import Counts

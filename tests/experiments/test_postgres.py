@@ -33,11 +33,11 @@ import sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
 from test_sweep import Here, PLACE
-from mnemon.experiments.sweep.prepare import prepare
+from mnemon.experiments.sweep.prepare import SweepRequest, prepare
 from mnemon.experiments.sweep.trials import run_sweep
 url, out = sys.argv[1:3]
-ready = prepare("space.toml", [], Path(out), None, 0, "shared", url, 6, PLACE)
-run_sweep(ready.space, ready.record, ready.folder, ready.url, Here(), lambda trials: None, lambda: False)
+ready = prepare(SweepRequest("space.toml", out=Path(out), seed=0, study="shared", storage=url, trials=6), PLACE)
+run_sweep(ready, Here(), lambda trials: None)
 """
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mnemon.experiments.engines.job import do
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Event, Job, RunContext
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.progress import BESIDE, MOST_BARS, Display
-from mnemon.experiments.run import Compute, new_folder
+from mnemon.experiments.run import execute, new_folder
 from mnemon.experiments.run_config import resolve
-from mnemon.experiments.study import Event, Job
 
 CONFIG = resolve(load_preset("split-digits"), ["steps=10"])
 NAN = math.nan
@@ -140,7 +140,7 @@ def test_errors_of_a_regression_are_not_called_accuracy(tmp_path):
     job = Job(0, config, 0, new_folder(tmp_path / "run"))
     shown = Shown([job], terminal=False)
     with shown.display:
-        do(job, Compute("cpu"), lambda event: shown.see(event), lambda: False)
+        execute(job, RunContext(Compute("cpu"), on_event=lambda event: shown.see(event)))
     lines = shown.text.getvalue().splitlines()
     assert len(lines) == 3
     for i, line in enumerate(lines):

@@ -14,10 +14,11 @@ import pytest
 
 from mnemon.cli.options import Computing
 from mnemon.errors import UsageError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.engines import check_engine, open_engine
 from mnemon.experiments.engines.ray import RayTasks
+from mnemon.experiments.job import RunContext
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.results.record import RunRecord
@@ -45,7 +46,7 @@ def jobs_of(folder: Path, *settings: str) -> list:
 
 def test_runs_are_the_same_on_a_cluster_and_a_killed_worker_is_replaced(cluster, tmp_path):
     here, there = jobs_of(tmp_path / "here"), jobs_of(tmp_path / "there")
-    run_jobs(here, PLACE, 1, lambda event: None, lambda: False)
+    run_jobs(here, RunContext(PLACE))
     events, killed = [], []
 
     def see(event) -> None:
@@ -54,7 +55,7 @@ def test_runs_are_the_same_on_a_cluster_and_a_killed_worker_is_replaced(cluster,
             killed.append(worker_of("_work"))
             os.kill(killed[0], signal.SIGKILL)
 
-    run_jobs(there, PLACE, None, see, lambda: False, on="ray")
+    run_jobs(there, RunContext(PLACE, workers=None, on_event=see, on="ray"))
     assert killed
     for one, other in zip(here, there, strict=True):
         assert RunRecord.read(one.folder).finished
@@ -90,7 +91,7 @@ def test_where_the_folder_is_not_seen_the_files_come_back_also_when_stopped(clus
     jobs = jobs_of(tmp_path / "runs", "steps=20000")
     under_way = set()
     # As on a machine without this folder: tasks are given one that does not exist there.
-    engine = open_engine("ray", PLACE, 2, 2)
+    engine = open_engine(RunContext(PLACE, workers=2, on="ray"), 2)
     elsewhere = [job._replace(folder=tmp_path / "elsewhere" / job.folder.name) for job in jobs]
     with engine:
         for job in elsewhere:
@@ -113,7 +114,7 @@ def test_which_devices_there_are_is_left_to_the_workers(cluster, tmp_path):
     compute = Computing(device="cuda:9", on="ray").compute()
     _, jobs = new_jobs(resolve(load_preset("toy"), SETTINGS), range(1), tmp_path / "run", compute)
     with pytest.raises(UsageError, match=r"^Device 'cuda:9' is not available here\. Choose one of: auto, "):
-        run_jobs(jobs, compute, None, lambda event: None, lambda: False, on="ray")
+        run_jobs(jobs, RunContext(compute, workers=None, on="ray"))
 
 
 def test_a_job_is_sent_with_its_whole_path_and_comes_back_as_it_was_given(tmp_path, monkeypatch):
@@ -128,18 +129,18 @@ def test_a_job_is_sent_with_its_whole_path_and_comes_back_as_it_was_given(tmp_pa
 
 @pytest.mark.parametrize(("device", "room"), [("cpu", 2), ("auto", 1), ("cuda", 1)])
 def test_a_task_asks_for_a_gpu_where_the_cluster_has_some(cluster, device, room):
-    with open_engine("ray", Compute(device), None, 2) as engine:
+    with open_engine(RunContext(Compute(device), workers=None, on="ray"), 2) as engine:
         assert engine.room() == room
         assert engine._task._default_options["num_gpus"] == (device != "cpu")
 
 
 def test_a_gpu_that_the_cluster_does_not_have_is_not_waited_for(cluster, monkeypatch):
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
-    with open_engine("ray", Compute("auto"), None, 2) as engine:
+    with open_engine(RunContext(Compute("auto"), workers=None, on="ray"), 2) as engine:
         assert engine._task._default_options["num_gpus"] == 0
     with (
         pytest.raises(UsageError, match=r"^The Ray cluster has no GPU for --device cuda: take cpu or auto\.$"),
-        open_engine("ray", Compute("cuda"), None, 2),
+        open_engine(RunContext(Compute("cuda"), workers=None, on="ray"), 2),
     ):
         pass
 

@@ -13,12 +13,14 @@ import pytest
 from mnemon.benchmarks.split import SplitDigits
 from mnemon.errors import DataError, UsageError
 from mnemon.experiments.artifacts.embedding_maps import map_of
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.reproduce import document, figures, outcome, recipe
 from mnemon.experiments.reproduce.plan import lines, make_folders, make_plan, missing_data, wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SHORT, SMOKE, load
 from mnemon.experiments.reproduce.run_index import key_of, look
-from mnemon.experiments.run import Compute, execute, load_run
+from mnemon.experiments.run import execute, load_run
 from mnemon.experiments.run_config import from_record, resolve
 from mnemon.experiments.study import run_jobs
 from mnemon.results.figures import EmbeddingMap, read_curves
@@ -87,7 +89,7 @@ def planned(out: Path, *names: str, budget: str = PAPER, seeds: int | None = 1, 
 def ran(out: Path, *names: str, should_stop=lambda: False, **options):
     plan = planned(out, *names, **options)
     make_folders(plan.jobs)
-    run_jobs(plan.jobs, PLACE, 1, lambda event: None, should_stop)
+    run_jobs(plan.jobs, RunContext(PLACE, should_stop=should_stop))
     return plan
 
 
@@ -157,7 +159,10 @@ def test_runs_made_elsewhere_count_under_whatever_name_and_are_left_alone(recipe
         (tmp_path / "also" / name).mkdir(parents=True)
         stop = itertools.count(1)
         try:
-            execute(config, seed, tmp_path / "also" / name, PLACE, None, lambda: seed == 5 and next(stop) == 3)  # noqa: B023
+            execute(
+                Job(0, config, seed, tmp_path / "also" / name),
+                RunContext(PLACE, should_stop=lambda: seed == 5 and next(stop) == 3),  # noqa: B023
+            )
         except Stopped:
             assert seed == 5
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "also").rglob("*")}
@@ -242,10 +247,10 @@ def written(out: Path, *names: str, budget: str = PAPER) -> tuple[str, list[str]
     from rich.console import Console
 
     found = [load(name) for name in names]
-    shown, remarks = outcome.write(found, wanted(found, budget), look(out), out, PLACE)
+    result = outcome.write(found, wanted(found, budget), look(out), out, PLACE)
     with Console(width=100).capture() as captured, Console(width=100) as console:
-        console.print(shown)
-    return captured.get(), remarks
+        console.print(result)
+    return captured.get(), list(result.remarks)
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -365,8 +370,8 @@ def test_a_regression_keeps_its_predictions_of_both_moments(tmp_path):
     config = resolve(load_preset("toy"), ["steps=20", "n_test=10"])
     stops = itertools.count(1)
     with pytest.raises(Stopped):
-        execute(config, 0, tmp_path, PLACE, None, lambda: next(stops) == 30)
-    record = execute(from_record(RunRecord.read(tmp_path)), 0, tmp_path, PLACE)
+        execute(Job(0, config, 0, tmp_path), RunContext(PLACE, should_stop=lambda: next(stops) == 30))
+    record = execute(Job(0, from_record(RunRecord.read(tmp_path)), 0, tmp_path), RunContext(PLACE))
     curves = read_curves(tmp_path)
     assert [curve.name for curve in curves] == record.task_names
     for j, curve in enumerate(curves):

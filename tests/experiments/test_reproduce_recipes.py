@@ -8,12 +8,13 @@ import math
 import pytest
 
 from mnemon.errors import UsageError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.reproduce import recipe
 from mnemon.experiments.reproduce.architectures import Architectures
 from mnemon.experiments.reproduce.figures import FIGURES
 from mnemon.experiments.reproduce.plan import folder_name, wanted
 from mnemon.experiments.reproduce.recipe import BUDGETS, PAPER, SHORT, SMOKE, load, names, presets
-from mnemon.experiments.run import Compute, begin
+from mnemon.experiments.run import build_run
 from mnemon.experiments.run_config import resolve
 from mnemon.results.published import read
 from mnemon.results.verdict import Background, Other
@@ -204,6 +205,6 @@ def test_architectures_have_the_compression_of_their_bin(column):
     assert len(cells) >= 3
     for cell in cells:
         variant = cell.variants[SMOKE]
-        record = begin(resolve(presets()[variant.preset], variant.settings), 0, Compute("cpu"))
+        record = build_run(resolve(presets()[variant.preset], variant.settings), 0, Compute("cpu")).record
         _, low, _, high = cell.row.split()
         assert float(low) <= record.counts["compression"] < float(high)

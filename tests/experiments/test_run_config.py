@@ -10,9 +10,10 @@ import pytest
 
 from mnemon.config import as_word, flat
 from mnemon.errors import UsageError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.older_records import up_to_date
 from mnemon.experiments.preset import Preset, all_presets, load_preset
-from mnemon.experiments.run import Compute, begin
+from mnemon.experiments.run import build_run
 from mnemon.experiments.run_config import SECTIONS, RunConfig, from_record, resolve, resume_config
 from mnemon.replay import REPLAYS
 from mnemon.results.record import RunRecord
@@ -79,7 +80,7 @@ def test_a_published_number_stays_where_nothing_is_changed():
 
 def test_a_record_keeps_its_name(tmp_path):
     config = changed("benchmark=permuted-digits", "n_tasks=2", "target.hidden=[4]")
-    begin(config, 0, Compute("cpu")).write(tmp_path)
+    build_run(config, 0, Compute("cpu")).record.write(tmp_path)
     record = RunRecord.read(tmp_path)
     assert record.name == config.name == "permuted-digits"
     assert record.changes == list(config.changes)
@@ -87,7 +88,7 @@ def test_a_record_keeps_its_name(tmp_path):
 
 
 def test_a_record_of_an_earlier_version_is_called_after_its_preset(tmp_path):
-    record = replace(begin(changed("beta=0"), 0, Compute("cpu")), changes=[])
+    record = replace(build_run(changed("beta=0"), 0, Compute("cpu")).record, changes=[])
     assert record.name == "split-digits"
     assert from_record(record).name == "split-digits"
 

@@ -15,8 +15,9 @@ import pytest
 import torch
 
 from mnemon.errors import DataError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, build_learner, build_stream
+from mnemon.experiments.run import build_learner, build_stream
 from mnemon.experiments.run_config import resolve
 from mnemon.training.trainer import Progress, Stopped, Trainer, Watcher
 

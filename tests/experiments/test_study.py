@@ -13,11 +13,14 @@ import torch
 
 from mnemon.errors import TrainingError, UsageError
 from mnemon.experiments import run, study
+from mnemon.experiments.compute import Compute, pick_device
+from mnemon.experiments.control import stop_on_signal
+from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.made_with import made_with
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, alone_in, execute, new_folder, pick_device
+from mnemon.experiments.run import alone_in, execute, new_folder
 from mnemon.experiments.run_config import resolve
-from mnemon.experiments.study import Job, StudyError, keep_begun, new_jobs, resumed_jobs, run_jobs
+from mnemon.experiments.study import StudyError, keep_begun, new_jobs, resumed_jobs, run_jobs
 from mnemon.results.record import RunRecord
 from mnemon.training import checkpoint
 from mnemon.training.trainer import Stopped
@@ -27,7 +30,12 @@ PLACE = Compute("cpu")
 
 
 def run_all(jobs, workers: int = 1, events: list | None = None, should_stop=lambda: False) -> None:
-    run_jobs(jobs, PLACE, workers, (events if events is not None else []).append, should_stop)
+    run_jobs(
+        jobs,
+        RunContext(
+            PLACE, workers=workers, on_event=(events if events is not None else []).append, should_stop=should_stop
+        ),
+    )
 
 
 def tensors(folder: Path) -> dict[str, bytes]:
@@ -67,7 +75,7 @@ def test_what_is_in_a_folder_that_exists_is_gone_on_with_by_its_own_command(tmp_
     with pytest.raises(UsageError) as error:
         new_folder(tmp_path / "my folder")
     assert str(error.value).endswith(
-        f"Choose another --out, or go on with what is in it: mnemon {command} --resume '{tmp_path}/my folder'"
+        f"Choose another --out, or resume what is in it: mnemon {command} --resume '{tmp_path}/my folder'"
     )
 
 
@@ -75,7 +83,7 @@ def test_a_sweep_is_not_resumed_as_a_run(tmp_path):
     (tmp_path / "sweep.json").write_text("{}")
     with pytest.raises(UsageError) as error:
         resumed_jobs(tmp_path)
-    assert str(error.value) == f"{tmp_path} holds a sweep. Go on with: mnemon sweep --resume {tmp_path}"
+    assert str(error.value) == f"{tmp_path} holds a sweep. Resume it with: mnemon sweep --resume {tmp_path}"
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
@@ -97,7 +105,7 @@ def test_a_device_that_is_out_of_memory_is_answered_with_the_remedy(tmp_path, mo
 
     monkeypatch.setattr(run.Trainer, "run", too_large)
     with pytest.raises(UsageError) as error:
-        execute(CONFIG, 0, new_folder(tmp_path / "run"), PLACE)
+        execute(Job(0, CONFIG, 0, new_folder(tmp_path / "run")), RunContext(PLACE))
     assert str(error.value) == "The device is out of memory: take smaller batches, layers or chunks."
     with alone_in(tmp_path / "run"):  # it is left again
         pass
@@ -112,7 +120,7 @@ def test_seeds_that_were_stopped_before_their_turn_are_resumed(tmp_path):
     run_all(again)
     assert resumed_jobs(folder, None, ()) == []
     for seed in range(3):
-        execute(CONFIG, seed, new_folder(tmp_path / f"whole-{seed}"), PLACE)
+        execute(Job(0, CONFIG, seed, new_folder(tmp_path / f"whole-{seed}")), RunContext(PLACE))
         assert tensors(tmp_path / f"whole-{seed}") == tensors(folder / f"seed-{seed}")
 
 
@@ -129,7 +137,7 @@ def test_a_run_from_before_a_setting_existed_is_resumed(tmp_path):
     del record.config["optimizer"]["schedule"]
     record.write(folder)
     run_all(resumed_jobs(folder, None, ()))
-    execute(CONFIG, 0, new_folder(tmp_path / "whole"), PLACE)
+    execute(Job(0, CONFIG, 0, new_folder(tmp_path / "whole")), RunContext(PLACE))
     assert tensors(folder) == tensors(tmp_path / "whole")
 
 
@@ -137,16 +145,16 @@ def test_a_seed_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
     folder, jobs = new_jobs(CONFIG, range(3), tmp_path / "runs", PLACE)
     whole = run.execute
 
-    def sometimes(config, seed, *more):
-        if seed == 0:
+    def sometimes(job, context):
+        if job.seed == 0:
             raise TrainingError("task_loss became nan.")
-        return whole(config, seed, *more)
+        return whole(job, context)
 
     monkeypatch.setattr(study, "execute", sometimes)
     events: list = []
     with pytest.raises(TrainingError) as error:
         run_all(jobs, events=events)
-    assert str(error.value) == f"seed 0: task_loss became nan. All seeds are kept in {folder}."
+    assert str(error.value) == f"seed 0: task_loss became nan. All seeds are saved to {folder}."
     assert [event.failure for event in events if event.run == 0] == ["task_loss became nan."]
     assert [RunRecord.read(job.folder).finished for job in jobs] == [False, True, True]
 
@@ -158,7 +166,7 @@ def test_several_failures_are_counted(tmp_path, monkeypatch):
         raise TrainingError("no.")
 
     monkeypatch.setattr(study, "execute", never)
-    with pytest.raises(TrainingError, match=r"^seed 0: no\. 3 of 3 seeds failed\. All seeds are kept in "):
+    with pytest.raises(TrainingError, match=r"^seed 0: no\. 3 of 3 seeds failed\. All seeds are saved to "):
         run_all(jobs)
 
 
@@ -174,7 +182,7 @@ def test_a_failure_among_methods_names_the_method(tmp_path, monkeypatch, n_jobs,
     with pytest.raises(StudyError) as error:
         run_all(jobs, events=events)
     kept = tmp_path / "a" if n_jobs == 1 else tmp_path
-    assert str(error.value) == f"a, seed 0: no.{more} All runs are kept in {kept}."
+    assert str(error.value) == f"a, seed 0: no.{more} All runs are saved to {kept}."
     assert [job for job, _ in error.value.failures] == jobs
     assert [event.failure for event in events] == ["no."] * n_jobs
 
@@ -266,7 +274,7 @@ def test_a_device_that_is_not_there_is_refused(name, message):
 
 def test_the_first_signal_asks_to_stop_and_the_second_stops_at_once():
     before = signal.getsignal(signal.SIGINT)
-    with run.stop_on_signal() as should_stop:
+    with stop_on_signal() as should_stop:
         assert not should_stop()
         signal.raise_signal(signal.SIGINT)
         assert should_stop()

@@ -18,14 +18,15 @@ from optuna.storages.journal import JournalFileBackend
 from rich.console import Console
 
 from mnemon.errors import TrainingError, UsageError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.engines import Ended, WorkerLost
-from mnemon.experiments.engines.job import do
+from mnemon.experiments.job import RunContext
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute
+from mnemon.experiments.run import execute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.sweep import storage
 from mnemon.experiments.sweep import trials as sweep_trials
-from mnemon.experiments.sweep.prepare import prepare
+from mnemon.experiments.sweep.prepare import SweepRequest, prepare
 from mnemon.experiments.sweep.space import load_space
 from mnemon.experiments.sweep.trials import MOST_TRIES, Sweep, run_sweep
 from mnemon.notation import read_toml
@@ -87,7 +88,7 @@ class Here:
             return left < 0 or job.number in self.asked
 
         try:
-            do(job, PLACE, events.append, should_stop)
+            execute(job, RunContext(PLACE, on_event=events.append, should_stop=should_stop))
         except Stopped as stop:
             return events, [Ended(job, fate[0] if fate else stop)]
         except UsageError as error:
@@ -103,17 +104,10 @@ def sweep(tmp_path):
     def run(engine=None, trials=None, out="sweep", should_stop=lambda: False, pruning="false", **options):
         (tmp_path / "space.toml").write_text(SPACE.format(pruning=pruning))
         seed, minutes = options.pop("seed", 0), options.pop("minutes", None)
-        ready = prepare(str(tmp_path / "space.toml"), [], tmp_path / out, None, seed, None, None, trials, PLACE)
-        return run_sweep(
-            ready.space,
-            ready.record,
-            ready.folder,
-            ready.url,
-            engine or Here(),
-            lambda trials: None,
-            should_stop,
-            minutes,
+        ready = prepare(
+            SweepRequest(space=str(tmp_path / "space.toml"), out=tmp_path / out, seed=seed, trials=trials), PLACE
         )
+        return run_sweep(ready, engine or Here(), lambda trials: None, should_stop, minutes)
 
     return run
 
@@ -248,7 +242,7 @@ def test_what_a_killed_parent_left_running_is_put_back(sweep):
 def shared(tmp_path):
     """A sweep of two trials whose study other parents reach, too."""
     (tmp_path / "space.toml").write_text(SPACE.format(pruning="true"))
-    ready = prepare(str(tmp_path / "space.toml"), [], tmp_path / "sweep", None, 0, None, None, 2, PLACE)
+    ready = prepare(SweepRequest(space=str(tmp_path / "space.toml"), out=tmp_path / "sweep", seed=0, trials=2), PLACE)
     study = optuna.create_study(direction="minimize")
     return Sweep(ready.space, replace(ready.record, storage="a database"), ready.folder, study)
 
@@ -351,8 +345,8 @@ def test_a_folder_with_another_space_is_refused(sweep):
 
 def test_a_sweep_with_a_range_from_0_is_resumed_from_its_folder(tmp_path):
     (tmp_path / "space.toml").write_text('preset = "toy"\n[set]\nsteps = 3\n[search]\nbeta = {low = 0, high = 1}\n')
-    begun = prepare(str(tmp_path / "space.toml"), [], tmp_path / "sweep", None, 0, None, None, 2, PLACE)
-    resumed = prepare(None, [], None, tmp_path / "sweep", None, None, None, None, PLACE)
+    begun = prepare(SweepRequest(space=str(tmp_path / "space.toml"), out=tmp_path / "sweep", seed=0, trials=2), PLACE)
+    resumed = prepare(SweepRequest(resume=tmp_path / "sweep"), PLACE)
     assert resumed.space.ranges == begun.space.ranges
     assert resumed.space.identity() == begun.space.identity()
 
@@ -441,5 +435,5 @@ def test_a_folder_without_a_sweep_is_named(tmp_path):
 
 def test_the_folder_of_a_sweep_says_what_is_changed_in_its_space(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ready = prepare("split-digits", ["steps=5"], None, None, 0, None, None, 1, PLACE)
+    ready = prepare(SweepRequest(space="split-digits", overrides=("steps=5",), seed=0, trials=1), PLACE)
     assert re.fullmatch(r"sweep-split-digits\+steps=5-\d{8}-\d{6}", ready.folder.name)

@@ -19,9 +19,8 @@ from mnemon.results.comparison import (
     RUNS,
     TASKS,
     Comparison,
+    ComparisonTable,
     is_comparison,
-    shown,
-    write_numbers,
 )
 from mnemon.results.costs import in_bytes, kept_in_all, kept_per_task, ms_per_step, stored_bytes
 from mnemon.results.record import RunRecord
@@ -47,7 +46,7 @@ def compared(tmp_path, make_record) -> Callable[..., Path]:
 
 def text_of(folder: Path, width: int = 120) -> str:
     text = io.StringIO()
-    Console(file=text, width=width, markup=False).print(shown(folder))
+    Console(file=text, width=width, markup=False).print(ComparisonTable.read(folder))
     assert max(len(line) for line in text.getvalue().splitlines()) <= width
     return text.getvalue()
 
@@ -210,7 +209,7 @@ def test_memory_is_shown_in_a_unit_that_fits(size, text):
 
 def test_the_numbers_are_kept_for_each_run_and_task(compared):
     folder = compared(a=[{}, UNFINISHED], b=[{"inferred": [[70.0, 60.0], [60.0, 80.0]]}])
-    write_numbers(folder)
+    ComparisonTable.read(folder).write_numbers()
     first, second, third = lines_of(folder / RUNS)
     assert first == {
         "label": "a", "preset": "some-preset", "seed": "0", "final": "87.5", "during": "92.5", "bwt_gem": "-10.0",
@@ -238,7 +237,7 @@ def test_the_numbers_are_kept_for_each_run_and_task(compared):
 def test_a_label_may_hold_commas_and_quotes(compared):
     label = 'a "b", c'
     folder = compared(**{label: [{}]})
-    write_numbers(folder)
+    ComparisonTable.read(folder).write_numbers()
     assert [line["label"] for line in lines_of(folder / RUNS)] == [label]
 
 
@@ -280,4 +279,4 @@ def test_runs_that_do_not_belong_together_are_not_averaged(compared, make_record
     folder = compared(a=[{}, {}])
     make_record(preset="another", seed=1).write(folder / "a" / "seed-1")
     with pytest.raises(UsageError, match="runs of different experiments here: some-preset and another"):
-        shown(folder)
+        ComparisonTable.read(folder)

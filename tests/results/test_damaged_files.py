@@ -17,7 +17,6 @@ import pytest
 from mutations import mutations
 
 from mnemon.cli.showing import show_folder
-from mnemon.cli.terminal import Terminal
 from mnemon.errors import UsageError
 from mnemon.notation import read_toml, write_toml
 from mnemon.results import comparison, samples
@@ -27,6 +26,7 @@ from mnemon.results.groups import gather
 from mnemon.results.record import RunRecord
 from mnemon.results.report.write import page
 from mnemon.results.sweep import SweepRecord, Trial, read_trials, write_trials
+from mnemon.results.terminal.console import Terminal
 
 TABLES, PAGES = 200, 8
 """Survivors of each file that are shown, and of which a whole page is made: with its charts that takes a while."""
@@ -146,7 +146,7 @@ def test_a_comparison_with_anything_wrong_is_shown_or_refused(run, make_record, 
 
     def look(folder: Path) -> None:
         show(folder)
-        comparison.write_numbers(folder)
+        comparison.ComparisonTable.read(folder).write_numbers()
 
     path = folder / comparison.FILE
     left = survivors(path, as_json(json.loads(path.read_text())), look, folder)

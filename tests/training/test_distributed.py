@@ -15,8 +15,10 @@ import torch
 
 from mnemon.cli import main
 from mnemon.errors import UsageError
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, build_learner, build_stream, execute
+from mnemon.experiments.run import build_learner, build_stream, execute
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs
 from mnemon.learners import LEARNERS
@@ -42,7 +44,8 @@ PROGRAM = """
 import sys, json
 from pathlib import Path
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, execute
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.run import execute
 from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
 with crew("cpu") as processes:
@@ -64,7 +67,8 @@ import sys, json
 from pathlib import Path
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, execute
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.run import execute
 from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
 with crew("cpu") as processes:
@@ -101,7 +105,10 @@ def test_two_processes_learn_what_one_learns(tmp_path):
     for method, settings in words.items():
         one = tmp_path / method
         one.mkdir()
-        alone = execute(resolve(load_preset("split-digits"), [f"method={method}", *settings]), 0, one, Compute("cpu"))
+        alone = execute(
+            Job(0, resolve(load_preset("split-digits"), [f"method={method}", *settings]), 0, one),
+            RunContext(Compute("cpu")),
+        )
         shared = RunRecord.read(tmp_path / "two" / method)
         assert shared.finished
         assert torch.tensor(shared.matrix).allclose(torch.tensor(alone.matrix), atol=1e-3, equal_nan=True), method
@@ -113,7 +120,7 @@ def test_the_command_under_torchrun_writes_and_speaks_once(tmp_path):
     small = ["--set", "steps=5", "--set", "n_tasks=2", "--set", "target.hidden=[20]", "--set", "chunk=300"]
     done = torchrun("-m", "mnemon", "run", *small, "--out", "run", "--device", "cpu", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Kept in run ") == 1
+    assert done.stdout.count("Saved to run.") == 1
     assert done.stdout.count("task 2/2 learned") == 1
     assert RunRecord.read(tmp_path / "run").finished
 
@@ -125,7 +132,10 @@ def test_processes_that_see_different_checkpoints_all_refuse_to_go_on(tmp_path):
         for rank in ("0", "1"):
             (tmp_path / case / rank).mkdir(parents=True)
         with pytest.raises(Stopped):
-            execute(config, 0, tmp_path / case / "0", Compute("cpu"), should_stop=lambda: next(calls) % 30 == 0)
+            execute(
+                Job(0, config, 0, tmp_path / case / "0"),
+                RunContext(Compute("cpu"), should_stop=lambda: next(calls) % 30 == 0),
+            )
     (tmp_path / "damaged" / "1" / FILE).write_bytes(b"nothing")
     before = (tmp_path / "absent" / "0" / FILE).read_bytes()
     (tmp_path / "program.py").write_text(APART)
@@ -134,7 +144,7 @@ def test_processes_that_see_different_checkpoints_all_refuse_to_go_on(tmp_path):
     for rank in (0, 1):
         assert (tmp_path / f"absent-{rank}.txt").read_text() == (
             f"The processes do not see the same checkpoint in absent/{rank}: they are at task 2, step 5 and task 1, "
-            "step 0. Put the folder where all machines see it, or go on without torchrun."
+            "step 0. Put the folder where all machines see it, or resume without torchrun."
         )
         said = (tmp_path / f"damaged-{rank}.txt").read_text()
         assert said.startswith("damaged/1/checkpoint.safetensors is damaged: ")
@@ -151,7 +161,7 @@ def test_several_seeds_are_not_shared_when_they_are_resumed(tmp_path, monkeypatc
     assert end.value.code == 2
     assert capsys.readouterr().err == (
         f"mnemon: torchrun shares one run between processes, and 2 in {folder} are not finished. Name the folder of "
-        f"one of them, or go on without torchrun: mnemon run --resume {folder}\n"
+        f"one of them, or resume without torchrun: mnemon run --resume {folder}\n"
     )
 
 

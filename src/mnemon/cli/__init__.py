@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from cyclopts import CycloptsError
 
-from mnemon.cli.app import app, console
+from mnemon.cli.app import app, console, say
 from mnemon.cli.listing import data, presets, runs, settings
 from mnemon.cli.mistakes import message_of
 from mnemon.cli.plugins import with_plugins
@@ -17,7 +17,7 @@ from mnemon.cli.reproducing import reproduce
 from mnemon.cli.showing import show
 from mnemon.cli.sweeping import sweep
 from mnemon.cli.training import compare, run
-from mnemon.errors import UsageError
+from mnemon.errors import Interrupted, UsageError
 
 for command in (run, compare, reproduce, sweep, report, presets, settings, show):
     app.command(with_plugins(command))
@@ -33,6 +33,9 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     except (UsageError, CycloptsError) as error:
         console(stderr=True).print(f"mnemon: {message_of(error)}", style="red", soft_wrap=True)
         code = 2
+    except Interrupted as stop:
+        say(str(stop))
+        code = 130
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:  # the reader (such as head) has gone

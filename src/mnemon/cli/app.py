@@ -17,12 +17,13 @@ app = App(
     help="Continual learning with task-conditioned hypernetworks: learn tasks one after another, remember them all.",
     version=mnemon.__version__,
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,  # it is told how to resume
 )
 
 
 def console(stderr: bool = False) -> Console:
     """Return the terminal, for what is said or for errors."""
-    from mnemon.cli.terminal import Terminal
+    from mnemon.results.terminal.console import Terminal
 
     return Terminal(stderr)
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
 
-from mnemon import plugins
+from mnemon.cli.screen import ShellScreen
 from mnemon.errors import UsageError
-from mnemon.experiments.upload import is_url
-
-if TYPE_CHECKING:
-    from mnemon.experiments.run import Compute
 
 Settings = Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")]
 
@@ -30,8 +25,6 @@ def whole_number(kind: object, tokens: Sequence[Token]) -> int:
     return int(token.value)
 
 
-MOST = 100_000
-"""Seeds, processes or threads that can be asked for."""
 Whole = Annotated[int, Parameter(converter=whole_number)]
 """A whole number on the command line."""
 NO_REPORT = "MNEMON_NO_REPORT"
@@ -57,37 +50,10 @@ class Computing:
     quiet: Annotated[bool, Parameter(negative="")] = False
     """Show no progress, only the result."""
 
-    def check(self) -> None:
-        """Refuse what makes no sense."""
-        at_least_one("--workers", self.workers)
-        at_least_one("--threads", self.threads)
-
-    def compute(self, tensorboard: bool = False) -> Compute:
-        """Return where to compute, if there is such a place; what devices a cluster has, its workers know."""
-        from mnemon.experiments.engines import check_engine
-        from mnemon.experiments.run import Compute, check_device_name, pick_device
-
-        if self.on is None:
-            pick_device(self.device)
-        check_device_name(self.device)
-        check_engine(self.on)
-        return Compute(self.device, self.data, self.threads, tensorboard)
-
-    def at_once(self) -> int | None:
-        """Return how many runs there are at a time; a cluster knows by itself."""
-        return self.workers or (None if self.on else cores())
-
-    def words(self) -> list[str]:
-        """Return what to type to compute at the same place again."""
-        return (
-            given(
-                ("--data", self.data, None),
-                ("--device", self.device, "auto"),
-                ("--threads", self.threads, 1),
-                ("--on", self.on, None),
-            )
-            + plugins.words()
-        )
+    def keywords(self) -> dict[str, Any]:
+        """Return them as the functions of the API take them."""
+        names = ("data", "device", "workers", "threads", "on", "quiet")
+        return {**{name: getattr(self, name) for name in names}, "screen": ShellScreen(self.quiet)}
 
 
 DEFAULT_COMPUTING = Computing()
@@ -102,7 +68,7 @@ class RunOptions:
     """Change a setting: name=value, as often as you like. `mnemon settings` lists them. The end of a name is enough:
     beta is method.beta, replay.beta is method.replay.beta."""
     seeds: Whole = 1
-    """Number of seeds, those that follow on the first one; their runs are parallel processes."""
+    """Number of consecutive seeds; their runs are parallel processes."""
     seed: Whole = 0
     """First seed."""
     computing: Computing = DEFAULT_COMPUTING
@@ -113,73 +79,22 @@ class RunOptions:
     tensorboard: Annotated[bool, Parameter(negative="")] = False
     """Write event files for TensorBoard into the run folders."""
 
-    @property
-    def overrides(self) -> list[str]:
-        """The settings that are changed."""
-        return self.set_ or []
-
-    @property
-    def all_seeds(self) -> range:
-        """The seeds of the runs."""
-        return range(self.seed, self.seed + self.seeds)
-
-    def check(self, out: str | Path | None, resume: Path | None) -> None:
-        """Refuse what makes no sense, alone or beside a folder to go on with."""
-        at_least_one("--seeds", self.seeds)
-        self.computing.check()
-        if self.seed < 0:
-            raise UsageError(f"--seed must not be negative, not {self.seed}.")
+    def check(self) -> None:
+        """Refuse what makes no sense on a command line."""
         if self.open and self.no_report:
             variable = f"unset {NO_REPORT}, and " if os.environ.get(NO_REPORT) else ""
             raise UsageError(f"--open shows the report: {variable}leave out --no-report.")
-        if resume is not None and out is not None and not is_url(out):
-            raise UsageError(
-                "--resume goes on in its own folder: leave out --out. Only a URL, to copy it to, can be given."
-            )
-        if resume is not None and (self.seeds, self.seed) != (1, 0):
-            raise UsageError("--resume goes on with the seeds of its folder: leave out --seeds and --seed.")
 
-    def compute(self) -> Compute:
-        """Return where to compute, if there is such a place."""
-        if self.tensorboard:
-            from mnemon.experiments.artifacts.event_files import check_packages
-
-            check_packages()
-        return self.computing.compute(self.tensorboard)
-
-    def silent(self) -> RunOptions:
-        """Return the same, with no progress shown."""
-        return replace(self, computing=replace(self.computing, quiet=True))
-
-    def go_on(self, command: str, folder: Path, url: str | None = None) -> str:
-        """Return what to type to go on with a folder, and to copy it to a URL at the end."""
-        to = ["--out", url] if url is not None else []
-        more = ["--tensorboard"] if self.tensorboard else []
-        return shlex.join(["mnemon", command, "--resume", str(folder), *to, *self.computing.words(), *more])
+    def keywords(self) -> dict[str, Any]:
+        """Return them as the functions of the API take them; of one seed they return a record."""
+        return {
+            "settings": self.set_,
+            "seed": self.seed,
+            "seeds": None if self.seeds == 1 else self.seeds,
+            "tensorboard": self.tensorboard,
+            "report": not self.no_report,
+            **self.computing.keywords(),
+        }
 
 
 DEFAULT_OPTIONS = RunOptions()
-
-
-def check_alone(command: str) -> None:
-    """Refuse to do under torchrun what starts processes by itself."""
-    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
-        raise UsageError(f"torchrun shares one `mnemon run` between processes; `mnemon {command}` starts its own.")
-
-
-def cores() -> int:
-    """Count the cores that this process may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def at_least_one(option: str, value: int | None) -> None:
-    """Refuse a number that is below one, or beyond all reason."""
-    if value is not None and value < 1:
-        raise UsageError(f"{option} must be at least 1, not {value}.")
-    if value is not None and value > MOST:
-        raise UsageError(f"{option} must be at most {MOST:,}, not {value}.")
-
-
-def given(*options: tuple[str, object, object]) -> list[str]:
-    """Return the words of those options, each with its value and its default, that are not as usual."""
-    return [word for name, value, default in options if value != default for word in (name, str(value))]

@@ -1,15 +1,13 @@
-"""The command that writes a report, and what the commands that train say of it."""
+"""The command that writes a report."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from mnemon.cli.app import say
-from mnemon.cli.options import Computing
 
 
 def report(
@@ -30,37 +28,12 @@ def report(
     open
         Show it in the browser.
     """
-    from mnemon.experiments.older_records import complete
-    from mnemon.experiments.reproduce.recipe import background
-    from mnemon.results.report.write import write_report
+    import mnemon
 
-    path = write_report(runs, out, background, complete)
-    say(f"Written: {path}")
+    path = mnemon.report(runs, out)
+    say(f"Saved to {path}")
     if open:
         show_in_browser(path)
-
-
-def written_report(folder: Path, computing: Computing) -> Path | None:
-    """Write the report of a folder that was just trained in; without the packages for it, say how to get them."""
-    from mnemon.experiments.older_records import complete
-    from mnemon.experiments.reproduce.recipe import background
-    from mnemon.results.report.write import missing_packages, write_report
-
-    if missing_packages():
-        say("For a page with figures beside the tables: pip install 'mnemon[report]'")
-        return None
-    _keep_maps(folder, computing)
-    return write_report([folder], None, background, complete)
-
-
-def _keep_maps(folder: Path, computing: Computing) -> None:
-    """Make the maps of two-dimensional embedding spaces that the report shows."""
-    from mnemon.experiments.artifacts.embedding_maps import keep_maps, without_map
-
-    if runs := without_map(folder):
-        say("Mapping the embedding space for the report …")
-        here = computing if computing.on is None else replace(computing, on=None, device="auto")
-        keep_maps(runs, here.compute())
 
 
 def show_in_browser(path: Path) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mnemon.cli.app import console, say, say_item
-from mnemon.cli.options import DEFAULT_COMPUTING, Computing, RunOptions, Settings, Whole, check_alone
-from mnemon.cli.showing import show_folder
-from mnemon.errors import UsageError
+from mnemon.cli.app import say, say_item
+from mnemon.cli.options import DEFAULT_COMPUTING, Computing, Settings, Whole
 
 
 def sweep(
@@ -29,7 +27,7 @@ def sweep(
     Without SPACE it starts nothing and lists the spaces that come with mnemon: what each searches and what it costs.
 
     Trials are runs, several at a time, and those that fall behind are stopped early. Ctrl-C saves; the same command
-    with the same folder, or --resume, goes on. At the end there is a preset of the best settings, best.toml.
+    with the same folder, or --resume, resumes it. At the end there is a preset of the best settings, best.toml.
     Needs optuna: pip install 'mnemon[sweep]'.
 
     Parameters
@@ -47,7 +45,7 @@ def sweep(
         Folder of the sweep; a sweep that is in it already is resumed. Or a URL such as s3://BUCKET/NAME to which
         everything is copied at the end (needs fsspec). Default: runs/sweep-SPACE-TIME.
     resume
-        Folder of a sweep to go on with.
+        Folder of a sweep to resume.
     storage
         URL of a database, such as postgresql+psycopg://USER@HOST/NAME, for a study that several machines share (each
         with a folder of its own). Default: a journal in the folder.
@@ -56,47 +54,24 @@ def sweep(
     seed
         Seed of every trial, and of the choice of settings. Default: 0.
     """
-    check_alone("sweep")
-    if resume is not None and (space or set_ or study or seed is not None):
-        raise UsageError(
-            "--resume goes on with the space and the study of its folder: leave out SPACE, --set, --study and --seed."
-        )
-    if study is not None and storage is None:
-        raise UsageError("--study names a study in a database: give its URL by --storage, or leave out --study.")
-    options = RunOptions(seed=seed or 0, computing=computing)
-    options.check(out, resume)
-    for name, value in (("--trials", trials), ("--minutes", minutes)):
-        if value is not None and not value > 0:
-            raise UsageError(f"{name} must be above 0, not {value}.")
-    if space is None and resume is None:
+    if space is None and resume is None and (trials is None or trials > 0):
         _list_spaces(trials)
         return 0
 
-    from mnemon.experiments.engines import open_engine
-    from mnemon.experiments.run import stop_on_signal
-    from mnemon.experiments.sweep.leaderboard import Leaderboard
-    from mnemon.experiments.sweep.prepare import prepare
-    from mnemon.experiments.sweep.space import Criterion
-    from mnemon.experiments.sweep.trials import run_sweep
-    from mnemon.experiments.upload import Upload
-    from mnemon.training.trainer import Stopped
+    import mnemon
 
-    compute, upload = options.compute(), Upload(out)
-    prepared = prepare(space, set_ or [], upload.folder, resume, seed, study, storage, trials, compute)
-    plan, record, folder = prepared.space, prepared.record, prepared.folder
-    if plan.criterion is Criterion.TEST:
-        say("Warning: trials are judged on the test data, as the space says; the best score is no fair measurement.")
-    go_on = options.go_on("sweep", folder, upload.url)
-    engine = open_engine(computing.on, compute, computing.at_once(), record.trials)
-    try:
-        with stop_on_signal() as should_stop, Leaderboard(record, console(), computing.quiet) as board:
-            run_sweep(plan, record, folder, prepared.url, engine, board.on_change, should_stop, minutes)
-    except (Stopped, KeyboardInterrupt) as stop:
-        saved = "everything is saved" if isinstance(stop, Stopped) else "at once, finished trials are kept"
-        say(f"Stopped; {saved}. Go on with: {go_on}")
-        return 130
-    _finish(folder)
-    upload.send(folder, say)
+    mnemon.sweep(
+        space,
+        settings=set_,
+        trials=trials,
+        minutes=minutes,
+        seed=seed,
+        out=out,
+        resume=resume,
+        storage=storage,
+        study=study,
+        **computing.keywords(),
+    )
     return 0
 
 
@@ -113,12 +88,3 @@ def _list_spaces(trials: int | None) -> None:
         less = ", less with pruning" if file.pruning else ""
         say_item(name, f"{file.about} Preset {file.preset}; searches {', '.join(file.searched)}. {cost}{less}.")
     say(f"Nothing was started. To start one: mnemon sweep {DEFAULT} (or the path of a TOML file of your own).")
-
-
-def _finish(folder: Path) -> None:
-    from mnemon.cli.showing import as_text
-    from mnemon.whole_files import write_text
-
-    show_folder(folder, console())
-    write_text(folder / "summary.txt", as_text(folder))
-    say(f"Kept in {folder} (this report: summary.txt; all trials: trials.csv, trials/; the best: best.toml)")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mnemon.cli.app import console, say
-from mnemon.cli.options import DEFAULT_OPTIONS, RunOptions, check_alone
-from mnemon.cli.running import run_with_progress
-from mnemon.cli.showing import finish
-from mnemon.errors import UsageError
+from mnemon.cli.app import console
+from mnemon.cli.options import DEFAULT_OPTIONS, RunOptions
+from mnemon.cli.reporting import show_in_browser
+from mnemon.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
-    from mnemon.experiments.study import Job
-    from mnemon.experiments.upload import Upload
-    from mnemon.training.distributed import Crew
+    from mnemon.results.comparison import ComparisonTable
+    from mnemon.results.record import RunRecord
+    from mnemon.results.study import Study
 
 
 def run(
@@ -32,7 +29,7 @@ def run(
 ) -> int:
     """Learn the tasks of a preset one after another, and show what was remembered.
 
-    Ctrl-C saves and says how to go on; nothing is lost. `torchrun --nproc-per-node 2 -m mnemon run …` lets several
+    Ctrl-C saves and says how to resume; nothing is lost. `torchrun --nproc-per-node 2 -m mnemon run …` lets several
     processes share one big run.
 
     Parameters
@@ -44,79 +41,50 @@ def run(
         fsspec); the URL also beside --resume. Default: runs/NAME-TIME; the name says
         what is run, such as split-digits+steps=500.
     resume
-        Folder of a run (or of several seeds) to go on with.
+        Folder of a run, or of several seeds, to resume.
     dry_run
         Do not run it: say how large everything is and how long it would take, from a few timed steps.
     """
-    options.check(out, resume)
-
-    from mnemon.training.distributed import crew, leads
-
+    options.check()
     if dry_run:
-        return _dry_run(preset, resume, options) if leads() else 0
-    with crew(options.computing.device) as processes:
-        if processes.leads:
-            return _run(preset, out, resume, options, processes)
-        with contextlib.redirect_stdout(io.StringIO()):  # the first one speaks for all
-            try:
-                return _run(preset, out, resume, options.silent(), processes)
-            except UsageError:
-                return 2
+        return _dry_run(preset, resume, options)
+
+    import mnemon
+    from mnemon.training.distributed import leads
+
+    try:
+        result = mnemon.run(preset, out=out, resume=resume, **options.keywords())
+    except (UsageError, Interrupted) as error:
+        if leads():  # the first of several processes speaks for all
+            raise
+        return 2 if isinstance(error, UsageError) else 130
+    if leads():
+        _open(result, options)
+    return 0
 
 
 def _dry_run(preset: str | None, resume: Path | None, options: RunOptions) -> int:
     if resume is not None:
         raise UsageError("--dry-run says what a preset would take: leave out --resume.")
 
+    from mnemon.experiments.api.options import make_options
+    from mnemon.experiments.api.settings import config_of
     from mnemon.experiments.dry_run import estimate, shown
-    from mnemon.experiments.preset import DEFAULT, load_preset
-    from mnemon.experiments.run_config import resolve
+    from mnemon.training.distributed import leads
 
-    config = resolve(load_preset(preset or DEFAULT), options.overrides)
-    console().print(shown(estimate(config, options.seed, options.compute()), config))
+    if leads():
+        config = config_of(preset, options.set_ or ())
+        compute = make_options(**options.computing.keywords()).compute()
+        console().print(shown(estimate(config, options.seed, compute), config))
     return 0
 
 
-def _run(preset: str | None, out: str | None, resume: Path | None, options: RunOptions, crew: Crew) -> int:
-    from mnemon.experiments.preset import DEFAULT, load_preset
-    from mnemon.experiments.run_config import resolve
-    from mnemon.experiments.study import StudyError, new_jobs, resumed_jobs
-    from mnemon.experiments.upload import Upload
+def _open(result: RunRecord | Study | ComparisonTable, options: RunOptions) -> None:
+    """Show the report in the browser, if that was asked for and there is one."""
+    from mnemon.results.report.write import FILE
 
-    def begin() -> tuple[Path, list[Job], Upload]:
-        upload = Upload(out)
-        if resume is not None:
-            given = load_preset(preset) if preset else None
-            return resume, resumed_jobs(resume, given, options.overrides), upload
-        config = resolve(load_preset(preset or DEFAULT), options.overrides)
-        return *new_jobs(config, options.all_seeds, upload.folder, compute), upload
-
-    if crew.size > 1 and (options.seeds > 1 or options.computing.on):
-        raise UsageError("torchrun shares one run between processes: leave out --seeds and --on.")
-    compute = options.compute()
-    folder, jobs, upload = crew.share(begin)
-    go_on = options.go_on("run", folder, upload.url)
-    if crew.size > 1 and len(jobs) > 1:
-        raise UsageError(
-            f"torchrun shares one run between processes, and {len(jobs)} in {folder} are not finished. "
-            f"Name the folder of one of them, or go on without torchrun: {go_on}"
-        )
-    if not jobs:
-        say(f"The run in {folder} is finished; there is nothing to go on with.")
-    try:
-        if run_with_progress(jobs, compute, go_on, options.computing, crew):
-            return 130
-    except StudyError:  # the other seeds are finished
-        _deliver(folder, options, upload)
-        raise
-    if crew.leads:
-        _deliver(folder, options, upload)
-    return 0
-
-
-def _deliver(folder: Path, options: RunOptions, upload: Upload) -> None:
-    finish(folder, options)
-    upload.send(folder, say)
+    if options.open and result.folder is not None and (page := result.folder / FILE).exists():
+        show_in_browser(page)
 
 
 def compare(
@@ -131,7 +99,7 @@ def compare(
 
     `mnemon compare hypernet joint --seeds 3` compares two methods;
     `mnemon compare hypernet:beta=0.01 hypernet:beta=0.1` two variants of one.
-    Ctrl-C saves and says how to go on; nothing is lost.
+    Ctrl-C saves and says how to resume; nothing is lost.
 
     Parameters
     ----------
@@ -148,34 +116,11 @@ def compare(
         New folder for the runs, or a URL such as s3://BUCKET/NAME to which everything is copied at the end (needs
         fsspec); the URL also beside --resume. Default: runs/compare-BENCHMARK-SCENARIO-TIME.
     resume
-        Folder of a comparison to go on with.
+        Folder of a comparison to resume.
     """
-    check_alone("compare")
-    options.check(out, resume)
-    if resume is not None and (method or benchmark or scenario or options.set_):
-        raise UsageError(
-            "--resume goes on with the methods and settings of its folder: leave out METHOD, --benchmark, "
-            "--scenario and --set."
-        )
+    options.check()
 
-    from mnemon.experiments.compare import begin_runs, keep_failures, make_plan, resumed_runs
-    from mnemon.experiments.study import StudyError
-    from mnemon.experiments.upload import Upload
+    import mnemon
 
-    compute, upload = options.compute(), Upload(out)
-    if resume is not None:
-        folder, jobs = resume, resumed_runs(resume)
-    else:
-        plan = make_plan(method, benchmark, scenario, options.overrides)
-        folder, jobs = begin_runs(plan, options.all_seeds, upload.folder, compute)
-    if not jobs:
-        say(f"The comparison in {folder} is finished; there is nothing to go on with.")
-    try:
-        if run_with_progress(jobs, compute, options.go_on("compare", folder, upload.url), options.computing):
-            return 130
-    except StudyError as error:  # the other runs are finished
-        keep_failures(folder, error.failures)
-        _deliver(folder, options, upload)
-        raise
-    _deliver(folder, options, upload)
+    _open(mnemon.compare(method, benchmark, scenario, out=out, resume=resume, **options.keywords()), options)
     return 0

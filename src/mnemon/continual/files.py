@@ -15,20 +15,26 @@ from mnemon.continual.adapters import added_by
 from mnemon.continual.auto_size import hypernet_for
 from mnemon.continual.densities import NUMBERS_PER_INPUT
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask
+from mnemon.continual.learner import CODES
 from mnemon.continual.model import ContinualModel
 from mnemon.continual.modules import Form, check, form_of
 from mnemon.continual.objective import ObjectiveKind
-from mnemon.continual.state import Settings, State
+from mnemon.continual.state import Kind, Settings, State
 from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
+from mnemon.memory.exact import ENTRY_NBYTES
 from mnemon.seeding import with_random_numbers
 from mnemon.training import checkpoint
 from mnemon.whole_files import is_file, is_there
 
-FORMAT = 3
-EARLIER = (2,)
+FORMAT = 4
+EARLIER = (2, 3)
 """Formats of earlier versions that are read, too."""
 SUFFIX = ".mnemon"
+LEAST_ROOM = 10**6
+"""Numbers of adapters that are made whatever a file holds."""
+MOST_PER_BYTE = 1000
+"""Numbers that a byte of a code may stand for: most may be 0, and cost next to nothing."""
 
 
 def save(model: ContinualModel, path: str | Path) -> Path:
@@ -46,7 +52,7 @@ def save(model: ContinualModel, path: str | Path) -> Path:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write(path, state.learner.tensors(), facts)
+        checkpoint.write(path, state.learner.tensors(), facts, packed=state.settings.memory is Kind.EXACT)
     except OSError as error:
         kept = " The earlier file is as it was." if is_file(path) else ""
         raise CheckpointError(f"Could not save the model as {path}: {error.strerror or error}.{kept}") from error
@@ -129,6 +135,25 @@ def _model(path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Mod
 
 def _check_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -> None:
     """Compare the sizes that the header claims with what the file holds, before anything of that size is made."""
+    if facts.settings.memory is Kind.EXACT:
+        _check_coded_sizes(facts, tensors, module)
+    else:
+        _check_generated_sizes(facts, tensors, module)
+    n_inputs, n_numbers = facts.n_inputs, _numbers(tensors, "learner/densities.memory.own")
+    if n_inputs is not None and not 0 < n_inputs * NUMBERS_PER_INPUT <= n_numbers:
+        raise ValueError(f"densities of {n_inputs} inputs are not {n_numbers} numbers.")
+
+
+def _check_coded_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -> None:
+    n_bytes = sum(tensor.nbytes for name, tensor in tensors.items() if name.startswith(CODES))
+    if len(facts.tasks) * ENTRY_NBYTES > n_bytes:
+        raise ValueError(f"it names {len(facts.tasks)} tasks, for which its codes are too short.")
+    adapters = facts.settings.adapters
+    if adapters is not None and added_by(module, adapters) > max(LEAST_ROOM, MOST_PER_BYTE * n_bytes):
+        raise ValueError(f"adapters of rank {adapters.rank} are too many numbers for its codes.")
+
+
+def _check_generated_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -> None:
     n_tasks = sum(name.startswith("learner/memory.embeddings.") for name in tensors)
     if len(facts.tasks) != n_tasks:
         raise ValueError(f"it names {len(facts.tasks)} tasks, and the file holds {n_tasks}.")
@@ -139,9 +164,6 @@ def _check_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -
     n_numbers = _numbers(tensors, "learner/memory.hypernet.")
     if len(hypernet.hidden) > len(tensors) or least_count(hypernet, held) > n_numbers:
         raise ValueError(f"the hypernetwork that it claims is larger than the {n_numbers} numbers in the file.")
-    n_inputs, n_numbers = facts.n_inputs, _numbers(tensors, "learner/densities.memory.own")
-    if n_inputs is not None and not 0 < n_inputs * NUMBERS_PER_INPUT <= n_numbers:
-        raise ValueError(f"densities of {n_inputs} inputs are not {n_numbers} numbers.")
 
 
 def _numbers(tensors: dict[str, Tensor], prefix: str) -> int:

@@ -2,60 +2,70 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mnemon.continual.data import Inputs
 from mnemon.continual.objective import Goal
 from mnemon.errors import UsageError
 from mnemon.inference.likelihood import LikelihoodInference
 from mnemon.lifecycle import CheckpointedModule, task_modules_of
-from mnemon.memory.config import MemoryConfig
-from mnemon.memory.networks import NetworkMemory
-from mnemon.optimizer import OptimizerConfig
+from mnemon.memory.base import AbstractMemory
 from mnemon.problem import Batch, Terms
 
 AT_ONCE = 1000
 """Inputs that are answered at once."""
+CODES = "coded/memory."
+"""What codes are called in a file."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A copy of all that lasts, to take back."""
+
+    n_tasks: int
+    tensors: dict[str, Tensor]
+    memory: Any
 
 
 class ModuleLearner(CheckpointedModule):
     """A memory of networks of the module's form, each starting from the module as it came."""
 
-    def __init__(self, module: nn.Module, names: Sequence[str], protection: MemoryConfig, optimizer: OptimizerConfig):
+    def __init__(self, memory: AbstractMemory):
         super().__init__()
-        generate = [glob.escape(name) for name in names]  # names, and no patterns
-        self.memory = NetworkMemory(module, protection, optimizer, generate, from_own=True)
+        self.memory = memory
         self.densities: LikelihoodInference | None = None
         """How the (first) inputs of each task look, if tasks are to be recognised by that."""
 
     @property
-    def memories(self) -> list[NetworkMemory]:
+    def memories(self) -> list[AbstractMemory]:
         """The memory of networks and, if there is one, that of densities."""
         return [self.memory, *([self.densities.memory] if self.densities is not None else [])]
 
     @property
     def n_tasks(self) -> int:
         """Tasks that are remembered."""
-        return len(self.memory.embeddings)
+        return self.memory.n_tasks
 
     @property
     def device(self) -> torch.device:
         """Where it computes."""
-        return self.memory.hypernet.readout.device
+        return self.memory.device
 
     @property
     def floats(self) -> torch.dtype:
         """The type of its own numbers, whatever the module's."""
-        return self.memory.hypernet.readout.dtype
+        return self.memory.floats
 
     @torch.enable_grad()
     def train_step(self, inputs: Inputs, targets: Tensor, goal: Goal, progress: float = 0.0) -> Terms:
         """Learn from a batch of the newest task, of whose steps such a share was taken."""
         newest = self.n_tasks - 1
+        self.memory.advance(progress)
         seen = inputs[0].clone() if self.densities is not None else None  # some modules work in place
         loss = goal.loss(self.memory.run(newest, *inputs, training=True), targets)
         if not loss.requires_grad:
@@ -75,6 +85,7 @@ class ModuleLearner(CheckpointedModule):
     def start(self, inputs: Inputs, training: bool) -> Tensor:
         """Return the outputs of the module as it came: every task starts from it."""
         target = self.memory.target.train(training)
+        assert self.memory.own is not None
         inputs = tuple(part.clone() for part in inputs)
         # Not the target's own weights: after loading, the module that was given may have other ones.
         return target(self.memory.own, *inputs, buffers=target.fresh_buffers())
@@ -90,12 +101,12 @@ class ModuleLearner(CheckpointedModule):
 
     def is_finite(self) -> bool:
         """Tell whether all of the memory still holds numbers."""
-        moved = [p for memory in self.memories for p in (*memory.hypernet.parameters(), *memory.embeddings)]
-        return all(bool(torch.isfinite(parameter).all()) for parameter in moved)
+        return all(bool(torch.isfinite(p).all()) for memory in self.memories for p in memory.moving)
 
     def begin_again(self, task_id: int) -> None:
         """Get ready to go on with a task that was learned: it becomes the newest."""
         self.select_tasks([t for t in range(self.n_tasks) if t != task_id] + [task_id])
+        self.memory.begin_again()
         self._set_begun(self.n_begun, in_task=True)
         self._on_parts("start_learning")
         self._on_parts("rebuild")
@@ -115,13 +126,32 @@ class ModuleLearner(CheckpointedModule):
         for memory in self.memories:
             memory.stop_learning()
 
-    def kept(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the whole state: parameters, buffers, codes and optimizers."""
+        return {**super().tensors(), **{f"{CODES}{name}": code for name, code in self.memory.coded().items()}}
+
+    def restore(self, tensors: dict[str, Tensor], n_begun: int, learning: bool) -> None:
+        """Take over the state of a learner that has begun so many tasks; it must fit exactly."""
+        coded = {name: tensor for name, tensor in tensors.items() if name.startswith(CODES)}
+        super().restore({name: tensors[name] for name in tensors.keys() - coded.keys()}, n_begun, learning)
+        self.memory.take_coded({name.removeprefix(CODES): code for name, code in coded.items()}, n_begun)
+
+    def kept(self) -> Kept:
         """Return a copy of all that lasts."""
-        return {name: tensor.clone() for name, tensor in self._lasting().items()}
+        tensors = {name: tensor.clone() for name, tensor in self._lasting().items()}
+        return Kept(self.n_tasks, tensors, self.memory.kept())
 
     @torch.no_grad()
-    def put_back(self, kept: dict[str, Tensor]) -> None:
+    def put_back(self, kept: Kept) -> None:
         """Take back a copy with as many tasks."""
+        self.memory.put_back(kept.memory)
         for name, tensor in self._lasting().items():
-            if name in kept:  # snapshots are there only while a task is learned
-                tensor.copy_(kept[name])
+            if name in kept.tensors:  # snapshots are there only while a task is learned
+                tensor.copy_(kept.tensors[name])
+
+    def undo(self, kept: Kept) -> None:
+        """Give up the present task, and be as when the copy was made: between two tasks."""
+        self.give_up()
+        self.memory.put_back(kept.memory)
+        self.select_tasks(range(kept.n_tasks))
+        self.put_back(kept)

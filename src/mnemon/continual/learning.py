@@ -6,10 +6,13 @@ import functools
 import math
 import numbers
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
 
 from mnemon.continual.data import Data, collect
 from mnemon.continual.learned_task import LearnedTask, in_words, signature
@@ -18,6 +21,8 @@ from mnemon.continual.objective import Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.prediction import score, usual_entropies
 from mnemon.continual.state import State
 from mnemon.errors import TrainingError, UsageError, first_line
+from mnemon.memory import fineness
+from mnemon.memory.exact import ExactMemory
 from mnemon.seeding import with_random_numbers
 from mnemon.training.batches import Shuffled
 
@@ -96,6 +101,7 @@ def finish(
     scored_on = "training data" if tested is None else "validation data"
 
     def end() -> tuple[float, tuple[float, float] | None]:
+        settle(state, task, data, goal)
         state.learner.end_task(data.to(state.device, state.learner.floats))
         reached = score(state, data if tested is None else tested, index, goal, task)
         return reached, usual_entropies(state, data, index, goal)
@@ -109,6 +115,27 @@ def finish(
 
 
 # The data
+
+
+def settle(state: State, task: str, data: Data, goal: Goal) -> None:
+    """Round the network of the present task as coarsely as its tolerance allows, if it will be kept as a code."""
+    memory = state.learner.memory
+    if not isinstance(memory, ExactMemory):
+        return
+    picked = torch.randperm(len(data))[: fineness.COUNTED].to(data.device)
+    some = replace(data, inputs=tuple(part[picked] for part in data.inputs), targets=data.targets[picked])
+    met = fineness.settle(
+        lambda: score(state, some, len(state.tasks), goal, task),
+        memory.round_by,
+        memory.finer_than_learned(),
+        lambda rounded, plain: fineness.loses(rounded, plain, state.settings.tolerance, goal.kind.higher_is_better),
+    )
+    if not met:
+        warnings.warn(
+            f"Task '{task}' is kept with {fineness.DIGITS} bits per weight: with fewer it would lose more than "
+            "the tolerance allows.",
+            stacklevel=2,
+        )
 
 
 def found_in(

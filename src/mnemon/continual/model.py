@@ -16,6 +16,7 @@ from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.data import collect_inputs
 from mnemon.continual.learned_task import LearnedTask
 from mnemon.continual.lock import alone
+from mnemon.continual.model_size import size_in_words
 from mnemon.continual.modules import copied
 from mnemon.continual.objective import Loss
 from mnemon.continual.prediction import Prediction, evaluated, inferred, told
@@ -56,6 +57,9 @@ class ContinualModel:
         seed: int = 0,
         hypernet: HypernetConfig | None = None,
         recognise: str = "entropy",
+        memory: str = "generated",
+        tolerance: float | None = None,
+        start: str = "kept",
     ):
         """Wrap a copy of a module; the module itself is not changed.
 
@@ -72,11 +76,20 @@ class ContinualModel:
             recognise: How the task of an input is inferred. "entropy": the task whose network has the lowest entropy,
                 relative to the task's usual entropy; it costs nothing and is often wrong. "density": each task also
                 learns a small density model of its inputs, which must lie between 0 and 1.
+            memory: How tasks are kept. "generated": by one hypernetwork, which a penalty holds; `compression`, `beta`
+                and `hypernet` are about it. "exact": each network as a code of a few bits per weight. It is trained
+                plainly, and stays the same bit for bit, whatever is learned later.
+            tolerance: What a task may lose when it is coded (memory="exact"), on its training data: points of
+                accuracy (default 0.2), or a share of the error (default 0.01).
+            start: Where the starting weights come from after loading (memory="exact"). "kept": from the file, rounded
+                to a byte each. "given": from the module given to `load`, which must have the same (pretrained) ones.
 
         Raises:
             UsageError: A setting is out of range, or the module cannot take weights from outside.
         """
-        settings = Settings.checked(generate, adapters, compression, beta, lr, seed, hypernet, recognise)
+        settings = Settings.checked(
+            generate, adapters, compression, beta, lr, seed, hypernet, recognise, memory, tolerance, start
+        )
         self.state = State(module, settings)
         """What the other parts of mnemon work on; nothing here is for users to change."""
 
@@ -369,7 +382,7 @@ class ContinualModel:
         """
         memory, index = self.state.learner.memory, self.state.index_of(task)
         module = copied(memory.target.module).eval()
-        tensors = {**memory.network_weights(index), **memory.buffers_of[index]}
+        tensors = {**memory.network_weights(index), **memory.network_buffers(index)}
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         with torch.no_grad():
             for name, tensor in tensors.items():
@@ -426,17 +439,11 @@ class ContinualModel:
 
     @alone
     def __repr__(self) -> str:
-        learner, memory = self.state.learner, self.state.learner.memory
-        whole = sum(p.numel() for p in memory.target.module.parameters())
-        size, densities, name = memory.target.size, learner.densities, type(memory.target.module).__name__
-        part = "all" if size == whole else f"{size:,}"
-        kept = sum(tensor.numel() for tensor in learner.tensors().values())
-        per_task = memory.numel_per_task + (densities.numel_per_task if densities is not None else 0)
-        start = sum(one.own.numel() for one in learner.memories if one.own is not None)
-        parts = [f"starting weights {start:,}", f"hypernetwork {memory.hypernet.count():,}"]
-        parts += [f"densities {densities.count():,}"] if densities is not None else []
+        learner, target = self.state.learner, self.state.learner.memory.target
+        whole = sum(p.numel() for p in target.module.parameters())
+        part = "all" if target.size == whole else f"{target.size:,}"
         lines = [
-            f"ContinualModel of {name} with {whole:,} weights, {part} of them generated",
-            f"  memory {kept / whole:.1f} × the module: {kept:,} numbers ({', '.join(parts)}, {per_task:,} per task)",
+            f"ContinualModel of {type(target.module).__name__} with {whole:,} weights, {part} of them generated",
+            f"  memory {size_in_words(learner, whole)}",
         ]
         return "\n".join([*lines, *(f"  {task}" for task in self.state.tasks)])

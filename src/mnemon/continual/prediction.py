@@ -13,7 +13,7 @@ from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask, in_words, signature
 from mnemon.continual.objective import IGNORED, Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.state import State
-from mnemon.errors import UsageError, first_line
+from mnemon.errors import CheckpointError, UsageError, first_line
 from mnemon.inference.entropy import entropy
 from mnemon.seeding import with_random_numbers
 
@@ -75,6 +75,8 @@ def outputs_of(state: State, inputs: Inputs, index: int) -> Tensor:
         _check_dimensions(inputs, state.tasks[index])
     try:
         return with_random_numbers(0, lambda: state.learner.outputs(inputs, index))
+    except CheckpointError:  # a code that is damaged
+        raise
     except Exception as error:
         learned = state.tasks[index].inputs if index < len(state.tasks) else signature(inputs)
         raise UsageError(

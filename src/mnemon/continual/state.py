@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 import torch
@@ -22,13 +24,25 @@ from mnemon.continual.lock import ModelLock
 from mnemon.continual.modules import float_type, form_of, prepared
 from mnemon.errors import UsageError, choose, listed, suggest
 from mnemon.hypernet import HypernetConfig
+from mnemon.memory.base import AbstractMemory
 from mnemon.memory.config import MemoryConfig, NewEmbedding, Sample
+from mnemon.memory.exact import ExactMemory, Start
+from mnemon.memory.networks import NetworkMemory
 from mnemon.optimizer import OptimizerConfig
 from mnemon.seeding import derive, seed_all, with_random_numbers
 
 T = TypeVar("T")
 LONGEST_NAME = 200
 """Characters of a task's name."""
+
+
+class Kind(str, Enum):
+    """How the networks of tasks are kept."""
+
+    EXACT = "exact"
+    """Each as a code: what is learned later changes none of them."""
+    GENERATED = "generated"
+    """All by one hypernetwork, which a penalty holds in place."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,9 @@ class Settings:
     seed: int
     hypernet: HypernetConfig | None
     recognise: str
+    memory: Kind = Kind.GENERATED
+    tolerance: float | None = None
+    start: Start = Start.KEPT
 
     @classmethod
     def checked(
@@ -55,6 +72,9 @@ class Settings:
         seed: int,
         hypernet: HypernetConfig | None,
         recognise: str,
+        memory: str = Kind.GENERATED,
+        tolerance: float | None = None,
+        start: str = Start.KEPT,
     ) -> Settings:
         """Return settings as plain values, or say which of them cannot be."""
         patterns = (generate,) if isinstance(generate, str) else generate
@@ -73,6 +93,9 @@ class Settings:
             _seed(seed),
             hypernet,
             str(recognise),
+            choose("kind of memory", _word(memory), {kind.value: kind for kind in Kind}),
+            None if tolerance is None else _number("tolerance", tolerance),
+            choose("start", _word(start), {start.value: start for start in Start}),
         )
 
 
@@ -178,15 +201,13 @@ class State:
         `undo_more` undoes what else the work has changed.
         """
         learner, tasks, numbers = self.learner, list(self.tasks), (self.n_learned, self.n_inputs)
-        n_tasks, densities, kept = learner.n_tasks, learner.densities, learner.kept()
+        densities, kept = learner.densities, learner.kept()
         mend = self.mender()
 
         def undo() -> None:
             mend()
             learner.densities = densities
-            learner.give_up()
-            learner.select_tasks(range(n_tasks))
-            learner.put_back(kept)
+            learner.undo(kept)
             self.tasks, (self.n_learned, self.n_inputs) = tasks, numbers
             undo_more()
 
@@ -207,6 +228,16 @@ class State:
 
 def _learner(module: nn.Module, settings: Settings) -> ModuleLearner:
     own, names = prepared(module, settings.generate, settings.adapters)
+    device = next(iter(own.parameters())).device
+    make = _exact if settings.memory is Kind.EXACT else _generated
+    return ModuleLearner(make(own, names, settings)).to(device)
+
+
+def _exact(own: nn.Module, names: Sequence[str], settings: Settings) -> AbstractMemory:
+    return ExactMemory(own, _as_patterns(names), OptimizerConfig(lr=settings.lr), settings.start)
+
+
+def _generated(own: nn.Module, names: Sequence[str], settings: Settings) -> AbstractMemory:
     size = sum(p.numel() for name, p in own.named_parameters() if name in names)
     protection = MemoryConfig(
         beta=settings.beta,
@@ -215,8 +246,11 @@ def _learner(module: nn.Module, settings: Settings) -> ModuleLearner:
         new_embedding=NewEmbedding.RANDOM,
         hypernet=settings.hypernet or hypernet_for(size, settings.compression),
     )
-    device = next(iter(own.parameters())).device
-    return ModuleLearner(own, names, protection, OptimizerConfig(lr=settings.lr)).to(device)
+    return NetworkMemory(own, protection, OptimizerConfig(lr=settings.lr), _as_patterns(names), from_own=True)
+
+
+def _as_patterns(names: Sequence[str]) -> list[str]:
+    return [glob.escape(name) for name in names]  # names, and no patterns
 
 
 def check_name(name: Any) -> None:
@@ -225,6 +259,10 @@ def check_name(name: Any) -> None:
         raise UsageError(f"A task's name must be some text other than '{UNKNOWN}', not {name!r}.")
     if not name.isprintable() or len(name) > LONGEST_NAME:
         raise UsageError(f"A task's name must be printable text of at most {LONGEST_NAME} characters, not {name!r}.")
+
+
+def _word(value: Any) -> str:
+    return str(getattr(value, "value", value))
 
 
 def _number(name: str, value: Any, above: bool = False) -> float:

@@ -13,8 +13,9 @@ import torch
 
 from mnemon.benchmarks.scenario import Scenario
 from mnemon.benchmarks.task import Examples, TaskStream
+from mnemon.experiments.compute import Compute, pick_device
 from mnemon.experiments.cost import in_words
-from mnemon.experiments.run import Compute, build_learner, build_stream, pick_device
+from mnemon.experiments.run import build_learner, build_stream
 from mnemon.experiments.run_config import RunConfig
 from mnemon.learners.base import AbstractLearner, Counts
 from mnemon.results.naming import described

@@ -12,8 +12,9 @@ from rich.live import Live
 from rich.text import Text
 
 from mnemon.experiments.bars import Row, laid_out
+from mnemon.experiments.job import Event, Job
 from mnemon.experiments.pace import Pace, as_clock
-from mnemon.experiments.study import Event, Job
+from mnemon.experiments.screen import can_redraw
 
 MOST_BARS = 12
 """Runs that are all shown if the terminal is high enough; of more, those that are under way or have failed."""
@@ -30,7 +31,7 @@ class State(Enum):
     DONE = "done"
 
 
-class _Run:
+class RunState:
     """How far a run is."""
 
     def __init__(self, job: Job, clock: Callable[[], float]):
@@ -79,11 +80,11 @@ class Display:
         self, jobs: Sequence[Job], console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic
     ):
         self.console, self.quiet = console, quiet
-        self.runs = {job.number: _Run(job, clock) for job in jobs}
+        self.runs = {job.number: RunState(job, clock) for job in jobs}
         self.live = Live(console=console, get_renderable=self._lines)
 
     def __enter__(self) -> Display:
-        if not self.quiet and self.console.is_terminal and self.runs:
+        if not self.quiet and can_redraw(self.console) and self.runs:
             self.live.start(refresh=True)
         return self
 
@@ -101,7 +102,7 @@ class Display:
         if event.failure:
             self._say(f"{run.title}  failed: {event.failure}")
         elif event.row is not None:
-            self._say(f"{run.title}  task {run.task} learned: {_measured(event)}")
+            self._say(f"{run.title}  task {run.task} learned: {measured(event)}")
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
@@ -119,7 +120,7 @@ class Display:
         return Group(laid_out([run.row for run in shown], self.console.width), line) if shown else line
 
 
-def _measured(event: Event) -> str:
+def measured(event: Event) -> str:
     """Say what a task that was just learned scores, and the average over the tasks so far if all were tested."""
     assert event.row is not None
     seen = [value for value in event.row[: event.task_id + 1] if value == value]

@@ -5,19 +5,20 @@ from __future__ import annotations
 import datetime
 import os
 import shlex
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mnemon.benchmarks.task import TaskStream, hold_out, names
-from mnemon.errors import CheckpointError, UsageError, choose
+from mnemon.errors import CheckpointError, UsageError
 from mnemon.experiments.artifacts import event_files, predictions
 from mnemon.experiments.artifacts import samples as replay_samples
+from mnemon.experiments.compute import Compute, pick_device, threads_of_torch
+from mnemon.experiments.job import Job, Reporter, RunContext
 from mnemon.experiments.made_with import made_with
 from mnemon.experiments.run_config import RunConfig, from_record
 from mnemon.learners import METHODS
@@ -27,42 +28,10 @@ from mnemon.results import samples
 from mnemon.results.comparison import is_comparison
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.results.sweep import is_sweep
-from mnemon.seeding import derive, seed_all
+from mnemon.seeding import derive, random_numbers_kept, seed_all
 from mnemon.training import checkpoint
-from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Progress, Trainer, Watcher, idle_mechanisms, task_alarms
 from mnemon.whole_files import is_there, remove_leftovers
-
-
-def check_device_name(name: str) -> None:
-    """Refuse a word that names no device, here or elsewhere."""
-    choose("device", name.partition(":")[0], dict.fromkeys(("cpu", "cuda", "mps", "auto")))
-
-
-def pick_device(name: str) -> torch.device:
-    """Return a device by name; auto takes the best that is there."""
-    check_device_name(name)
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return torch.device(next(d for d in ("cuda", "mps", "cpu") if there[d]))
-    kind, _, index = name.partition(":")
-    count = torch.cuda.device_count() if kind == "cuda" else 1
-    if not there.get(kind) or (index and (not index.isdigit() or int(index) >= count)):
-        raise UsageError(
-            f"Device '{name}' is not available here. Choose one of: auto, {', '.join(d for d in there if there[d])}."
-        )
-    return torch.device(name)
-
-
-@dataclass(frozen=True)
-class Compute:
-    """Where a run computes and reads."""
-
-    device: str = "auto"
-    data: Path | None = None
-    threads: int = 1
-    tensorboard: bool = False
-    """Whether event files for TensorBoard are written beside the record."""
 
 
 class _Recorder(Watcher):
@@ -101,7 +70,7 @@ def new_folder(folder: Path) -> Path:
     """Make a folder for what a command does; one that exists is never touched."""
     if is_there(folder):
         command = resuming(folder)
-        remedy = f", or go on with what is in it: {command}" if command else "."
+        remedy = f", or resume what is in it: {command}" if command else "."
         raise UsageError(f"{folder} exists already and is left as it is. Choose another --out{remedy}")
     try:
         folder.mkdir(parents=True)
@@ -111,7 +80,7 @@ def new_folder(folder: Path) -> Path:
 
 
 def resuming(folder: Path) -> str:
-    """Return what to type to go on with what is in a folder; nothing where there is nothing to go on with."""
+    """Return what to type to resume what is in a folder; nothing where there is nothing to resume."""
     holds = {
         "sweep": is_sweep(folder),
         "compare": is_comparison(folder),
@@ -121,53 +90,56 @@ def resuming(folder: Path) -> str:
     return f"mnemon {command} --resume {shlex.quote(str(folder))}" if command else ""
 
 
-def begin(config: RunConfig, seed: int, compute: Compute) -> RunRecord:
-    """Build everything once, so that what is wrong shows before anything is written; return an empty record.
+class BuiltRun:
+    """The tasks and the learner of a run, and its empty record; they are for one use."""
 
-    Its device is a word: who runs it, perhaps on another machine, looks whether there is one.
+    def __init__(self, stream: TaskStream, learner: AbstractLearner, record: RunRecord):
+        self.record = record
+        self._parts: tuple[TaskStream, AbstractLearner] | None = (stream, learner)
+
+    def take(self) -> tuple[TaskStream, AbstractLearner] | None:
+        """Return tasks and learner; nothing if they were taken before, for a learner is changed by its use."""
+        parts, self._parts = self._parts, None
+        return parts
+
+
+def build_run(config: RunConfig, seed: int, compute: Compute) -> BuiltRun:
+    """Build everything, so that what is wrong shows before anything is written.
+
+    The device in the record is a word: who runs it, perhaps on another machine, looks whether there is one.
     """
-    stream = build_stream(config, seed, compute)
-    try:
-        learner = build_learner(config, stream, seed)
-    except RuntimeError as error:
-        if "can't allocate" not in str(error):
-            raise
-        raise UsageError("A network of this size does not fit into memory: take smaller layers or chunks.") from error
-    return _new_record(config, seed, stream, learner, compute.device)
+    with threads_of_torch(compute.threads), random_numbers_kept():
+        stream = build_stream(config, seed, compute)
+        try:
+            learner = build_learner(config, stream, seed)
+        except RuntimeError as error:
+            if "can't allocate" not in str(error):
+                raise
+            raise UsageError(
+                "A network of this size does not fit into memory: take smaller layers or chunks."
+            ) from error
+        return BuiltRun(stream, learner, _new_record(config, seed, stream, learner, compute.device))
 
 
-def execute(
-    config: RunConfig,
-    seed: int,
-    folder: Path,
-    compute: Compute,
-    watcher: Watcher | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
-    crew: Crew = ALONE,
-) -> RunRecord:
-    """Run in a folder, from the start or from where it was left; return the finished record.
+def execute(job: Job, context: RunContext) -> RunRecord:
+    """Run a job in its folder, from the start or from where it was left; return the finished record.
 
     Of processes that share the run, the first one writes.
     """
-    given = watcher or Watcher()
-    with alone_in(folder) if crew.leads else nullcontext(), _out_of_memory_in_words():
-        torch.set_num_threads(compute.threads)
+    crew, folder, compute = context.crew, job.folder, context.compute
+    alone = alone_in(folder) if crew.leads else nullcontext()
+    with alone, _out_of_memory_in_words(), threads_of_torch(compute.threads), random_numbers_kept():
         if crew.leads:
             remove_leftovers(folder, at_once=True)
-        record, recorder, trainer = crew.together(
-            lambda: _prepare(config, seed, folder, compute, given, should_stop, crew)
-        )
-        _check_moments(crew.words((trainer.progress.task_id, trainer.progress.step)), folder)
+        recorder, trainer = crew.together(lambda: _prepare(job, context))
+        record, progress, given = recorder.record, trainer.progress, recorder.also
+        _check_moments(crew.words((progress.task_id, progress.step)), folder)
         # All have read the folder; only now the first one writes to it.
-        recorder.keep(trainer.progress)
-        with (
-            event_files.written(folder, record, trainer.progress, given)
-            if compute.tensorboard and crew.leads
-            else nullcontext(given) as also
-        ):
+        recorder.keep(progress)
+        events = compute.tensorboard and crew.leads
+        with event_files.written(folder, record, progress, given) if events else nullcontext(given) as also:
             recorder.also = also
             trainer.run()
-        recorder.keep(trainer.progress)
         return record
 
 
@@ -180,36 +152,46 @@ def _out_of_memory_in_words() -> Iterator[None]:
         raise UsageError("The device is out of memory: take smaller batches, layers or chunks.") from error
 
 
-def _prepare(
-    config: RunConfig,
-    seed: int,
-    folder: Path,
-    compute: Compute,
-    watcher: Watcher,
-    should_stop: Callable[[], bool],
-    crew: Crew,
-) -> tuple[RunRecord, _Recorder, Trainer]:
+def _prepare(job: Job, context: RunContext) -> tuple[_Recorder, Trainer]:
     """Build everything and go back to the folder's checkpoint, if there is one; nothing is written."""
-    device = pick_device(compute.device)
-    stream = build_stream(config, seed, compute).to(device)
-    learner = build_learner(config, stream, seed).to(device)
-    earlier = RunRecord.read(folder) if is_there(folder / RECORD) else None
-    if earlier and earlier.matrix and not (folder / checkpoint.FILE).exists():
+    config, seed, folder, crew = job.config, job.seed, job.folder, context.crew
+    device = pick_device(context.compute.device)
+    stream, learner = _built(job, context.compute, device)
+    record = _earlier_record(folder, stream) or _new_record(config, seed, stream, learner, str(device))
+    samples.check(folder)
+    if not (folder / checkpoint.FILE).exists():
+        # The empty record may be of another machine, and of another seed, which draws other tasks.
+        record.versions, record.task_names = made_with(str(device)), names(stream.tasks)
+    watcher = Reporter(job.number, context.on_event)
+    recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
+    trainer = Trainer(
+        learner, stream, config.training, seed, folder, record.config, recorder, context.should_stop, crew
+    )
+    trainer.resume()
+    return recorder, trainer
+
+
+def _built(job: Job, compute: Compute, device: torch.device) -> tuple[TaskStream, AbstractLearner]:
+    """Return the tasks and the learner of a job on its device: those that were built already, if there are some."""
+    parts = job.built.take() if job.built is not None else None
+    if parts is None:
+        stream = build_stream(job.config, job.seed, compute)
+        parts = stream, build_learner(job.config, stream, job.seed)
+    return parts[0].to(device), parts[1].to(device)
+
+
+def _earlier_record(folder: Path, stream: TaskStream) -> RunRecord | None:
+    """Return the record that is in a folder, if it goes with the checkpoint there and with the tasks."""
+    if not is_there(folder / RECORD):
+        return None
+    record = RunRecord.read(folder)
+    if record.matrix and not (folder / checkpoint.FILE).exists():
         raise CheckpointError(
             f"There is no {checkpoint.FILE} in {folder}, though tasks were learned there: put it back, "
             "or start a new run in another folder."
         )
-    if earlier:
-        _check_fit(earlier, stream, folder)
-    samples.check(folder)
-    record = earlier or _new_record(config, seed, stream, learner, str(device))
-    if not (folder / checkpoint.FILE).exists():
-        # The empty record may be of another machine, and of another seed, which draws other tasks.
-        record.versions, record.task_names = made_with(str(device)), names(stream.tasks)
-    recorder = _Recorder(record, learner, stream, folder if crew.leads else None, watcher)
-    trainer = Trainer(learner, stream, config.training, seed, folder, record.config, recorder, should_stop, crew)
-    trainer.resume()
-    return record, recorder, trainer
+    _check_fit(record, stream, folder)
+    return record
 
 
 def _check_fit(record: RunRecord, stream: TaskStream, folder: Path) -> None:
@@ -228,7 +210,7 @@ def _check_moments(moments: Sequence[tuple[int, int]], folder: Path) -> None:
     if len(different) > 1:
         raise CheckpointError(
             f"The processes do not see the same checkpoint in {folder}: they are at {' and '.join(different)}. "
-            "Put the folder where all machines see it, or go on without torchrun."
+            "Put the folder where all machines see it, or resume without torchrun."
         )
 
 
@@ -300,22 +282,3 @@ def alone_in(folder: Path) -> Iterator[None]:
         raise UsageError(f"Another process is running in {folder}: wait for it, or stop it.") from error
     finally:
         os.close(handle)
-
-
-@contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C (or SIGTERM) into a request to stop; a second one stops at once."""
-    asked = False
-
-    def handler(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: asked
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

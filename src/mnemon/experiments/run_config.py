@@ -12,7 +12,7 @@ from mnemon import hypernet, models, plugins, replay
 from mnemon.benchmarks import registry as benchmarks
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments.limits import check_limits
-from mnemon.experiments.preset import Preset
+from mnemon.experiments.preset import DEFAULT, Preset, is_preset, load_preset
 from mnemon.learners import METHODS
 from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
@@ -120,6 +120,13 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
     changes = tuple(_changes(values, start, config)) if words else ()
     # A published number belongs to the preset as it stands.
     return replace(config, changes=changes, published="" if changes else preset.published)
+
+
+def preset_of(name: str) -> tuple[Preset, list[str]]:
+    """Return the preset of a name, or the default one with the words that choose a benchmark which has no preset."""
+    if not is_preset(name) and name in benchmarks.REGISTRY.all():
+        return load_preset(DEFAULT), [f"benchmark={name}"]
+    return load_preset(name), []
 
 
 def _build(values: dict[str, Any], words: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from mnemon.hypernet.base import AbstractHypernet
 from mnemon.hypernet.excerpt import Excerpt, excerpt
 from mnemon.hypernet.init import new_embedding, simplex_corner
 from mnemon.hypernet.statistics import Statistics
-from mnemon.hypernet.target import Target
+from mnemon.hypernet.target import Buffers, Target
 from mnemon.hypernet.task_buffers import TaskBuffers
-from mnemon.lifecycle import TaskModule
+from mnemon.memory.base import AbstractMemory
 from mnemon.memory.cache import WeightCache
 from mnemon.memory.config import MemoryConfig, NewEmbedding, OldEmbeddings, PenaltyForm, Sample, Start, Unit
 from mnemon.memory.lookahead import LOOKAHEADS, AbstractLookahead, Gradients, by_autograd
@@ -35,7 +35,7 @@ RAMP = 50
 """Steps in which a task that starts from the module's own weights comes to take the whole of what is generated."""
 
 
-class NetworkMemory(TaskModule):
+class NetworkMemory(AbstractMemory):
     """A memory of networks of one form.
 
     With `start=own` what is generated is added to the module's own weights; otherwise the module is only a form.
@@ -112,6 +112,22 @@ class NetworkMemory(TaskModule):
     def protects(self) -> bool:
         """Whether the present task is learned under a penalty."""
         return self.config.beta > 0 and self.n_begun > 1 and self.learning
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.embeddings)
+
+    @property
+    def device(self) -> torch.device:
+        return self.hypernet.readout.device
+
+    @property
+    def floats(self) -> torch.dtype:
+        return self.hypernet.readout.dtype
+
+    @property
+    def moving(self) -> list[Tensor]:
+        return [*self.hypernet.parameters(), *self.embeddings]
 
     # Generated networks
 
@@ -211,6 +227,9 @@ class NetworkMemory(TaskModule):
     def network_weights(self, task_id: int) -> dict[str, Tensor]:
         """Return the weights of a task's network by the names of the module's parameters."""
         return self.target.cut(self._started(task_id, self.remembered(task_id)))
+
+    def network_buffers(self, task_id: int) -> Buffers:
+        return self.buffers_of[task_id]
 
     # The step
 

@@ -12,15 +12,17 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from mnemon.errors import choose
 from mnemon.results.costs import (
     bytes_per_task,
     inferred,
@@ -31,12 +33,17 @@ from mnemon.results.costs import (
     stored_bytes,
 )
 from mnemon.results.facts import check_plain_name
-from mnemon.results.metrics import mean_and_sem
+from mnemon.results.frame import as_frame
+from mnemon.results.metrics import METRICS, mean_and_sem
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, read_runs
 from mnemon.results.summary_file import read_summary
+from mnemon.results.terminal.console import as_html, as_text
 from mnemon.results.terminal.tables import check_same_experiment, fits, in_form, spread, tested_on, unit
 from mnemon.whole_files import is_there, write_text
+
+if TYPE_CHECKING:
+    import pandas
 
 FORMAT = 1
 FILE, RUNS, TASKS = "compare.json", "comparison.csv", "tasks.csv"
@@ -111,22 +118,98 @@ def read_entries(folder: Path, comparison: Comparison, complete: Complete = as_i
     return entries
 
 
-def shown(folder: Path, complete: Complete = as_it_is) -> RenderableType:
-    """Show a comparison, finished or not: a row per method, then what is to be said of them."""
-    comparison = Comparison.read(folder)
-    entries = read_entries(folder, comparison, complete)
-    title = Text(f"\n{comparison.benchmark}, {comparison.scenario}", style="bold")
-    first = entries[0].records[0]
-    title.append(f"  {unit(first)}, mean over tasks{tested_on(first)}\n", style="")
-    return Group(title, _Fitted(entries), Text("\n" + "\n".join(_notes(entries))))
+@dataclass(frozen=True, repr=False)
+class ComparisonTable:
+    """Several methods on the same tasks: the runs of each, and a table with one row for each method.
 
+    Example:
+        >>> settings = {"steps": 5, "n_tasks": 2}
+        >>> table = mnemon.compare(["joint", "from-scratch"], settings=settings, workers=1, report=False, quiet=True)
+        >>> table.methods
+        ['joint', 'from-scratch']
+        >>> mean, sem = table.mean("joint")
+        >>> [record.seed for record in table["joint"]]
+        [0]
+    """
 
-def write_numbers(folder: Path, complete: Complete = as_it_is) -> None:
-    """Write what the table was made of: a line per run, and a line per run and task."""
-    entries = read_entries(folder, Comparison.read(folder), complete)
-    write_text(folder / RUNS, as_csv(_RUN_COLUMNS, (_run_line(e.label, r) for e in entries for r in e.records)))
-    lines = (line for e in entries for r in e.records for line in _task_lines(e.label, r))
-    write_text(folder / TASKS, as_csv(_TASK_COLUMNS, lines))
+    folder: Path
+    comparison: Comparison
+    entries: Sequence[Entry]
+    """The methods in the order of the table."""
+
+    @classmethod
+    def read(cls, folder: str | Path, complete: Complete = as_it_is) -> ComparisonTable:
+        """Read the comparison in a folder.
+
+        Args:
+            folder: The folder of a comparison.
+            complete: Gives records of earlier versions the settings that they lack (see `read_runs`).
+
+        Returns:
+            The comparison, finished or not.
+
+        Raises:
+            UsageError: If there is no comparison, or if something in it is damaged.
+        """
+        comparison = Comparison.read(Path(folder))
+        return cls(Path(folder), comparison, read_entries(Path(folder), comparison, complete))
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods, as they were named."""
+        return [entry.label for entry in self.entries]
+
+    def __getitem__(self, method: str) -> list[RunRecord]:
+        """Return the records of a method."""
+        return choose("method", method, {entry.label: entry for entry in self.entries}).records
+
+    def mean(self, method: str, metric: str = "final") -> tuple[float, float]:
+        """Return the mean of a metric over the finished seeds of a method, with its standard error.
+
+        Args:
+            method: One of `methods`.
+            metric: One of `final`, `during`, `bwt_gem`, `fwt_gem`, `forgetting_chaudhry`, `forgetting_avalanche`.
+        """
+        choose("metric", metric, dict.fromkeys(METRICS))
+        values = [record.accuracy.metrics[metric].value for record in self[method] if record.finished]
+        return mean_and_sem(values) if values else (math.nan, math.nan)
+
+    def to_pandas(self, tasks: bool = False) -> pandas.DataFrame:
+        """Return a data frame with a row for each run.
+
+        Args:
+            tasks: One row for each run and task.
+
+        Raises:
+            UsageError: If pandas is not installed.
+        """
+        return as_frame(TASK_COLUMNS, self._task_lines()) if tasks else as_frame(RUN_COLUMNS, self._run_lines())
+
+    def write_numbers(self) -> None:
+        """Write what the table was made of: a line for each run, and a line for each run and task."""
+        write_text(self.folder / RUNS, as_csv(RUN_COLUMNS, self._run_lines()))
+        write_text(self.folder / TASKS, as_csv(TASK_COLUMNS, self._task_lines()))
+
+    def _run_lines(self) -> Iterator[list[object]]:
+        return (run_line(e.label, r) for e in self.entries for r in e.records)
+
+    def _task_lines(self) -> Iterator[list[object]]:
+        return (line for e in self.entries for r in e.records for line in task_lines(e.label, r))
+
+    def __rich__(self) -> RenderableType:
+        title = Text(f"\n{self.comparison.benchmark}, {self.comparison.scenario}", style="bold")
+        first = self.entries[0].records[0]
+        title.append(f"  {unit(first)}, mean over tasks{tested_on(first)}\n", style="")
+        return Group(title, _Fitted(self.entries), Text("\n" + "\n".join(_notes(self.entries))))
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def __repr__(self) -> str:
+        return f"<ComparisonTable of {', '.join(self.methods)}, in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
 
 # The table
@@ -212,14 +295,15 @@ def _shared_changes(entries: Sequence[Entry]) -> list[str]:
 
 # The files
 
-_RUN_COLUMNS = (
+RUN_COLUMNS = (
     "label", "preset", "seed", "final", "during", "bwt_gem", "inferred",
     "parameters", "bytes_kept", "per_task", "bytes_per_task", "sees_past", "ms_per_step", "finished",
 )  # fmt: skip
-_TASK_COLUMNS = ("label", "seed", "task", "name", "right_after", "at_the_end")
+TASK_COLUMNS = ("label", "seed", "task", "name", "right_after", "at_the_end")
 
 
-def _run_line(label: str, record: RunRecord) -> list[object]:
+def run_line(label: str, record: RunRecord) -> list[object]:
+    """Return what is known of a run, as a line of a table with a line for each run."""
     a = record.accuracy
     return [
         label, record.preset, record.seed, a.final.value, a.during.value, a.bwt_gem.value, inferred(record),
@@ -228,7 +312,8 @@ def _run_line(label: str, record: RunRecord) -> list[object]:
     ]  # fmt: skip
 
 
-def _task_lines(label: str, record: RunRecord) -> Iterable[list[object]]:
+def task_lines(label: str, record: RunRecord) -> Iterable[list[object]]:
+    """Return what is known of each task of a run, as a line of a table with a line for each task."""
     values = record.accuracy.values
     for j, name in enumerate(record.task_names):
         yield [label, record.seed, j + 1, name, float(values[j, j]), float(values[-1, j])]

@@ -9,9 +9,11 @@ from itertools import chain, count
 from pathlib import Path
 
 from mnemon.config import flat
-from mnemon.results.comparison import FILE, Comparison, read_entries
+from mnemon.errors import UsageError
+from mnemon.results.comparison import FILE, ComparisonTable
 from mnemon.results.record import RunRecord, find_runs
-from mnemon.results.runs import Complete, as_it_is, read_runs
+from mnemon.results.runs import Complete, as_it_is, completed
+from mnemon.results.study import Study
 from mnemon.results.terminal.tables import draws_tasks, subject, tasks_of, voted
 
 MOST_NAMED = 3
@@ -51,34 +53,70 @@ class Group:
         return {experiment.label: experiment.records for experiment in self.experiments}
 
 
-def gather(folders: Sequence[Path], complete: Complete = as_it_is) -> list[Group]:
-    """Return what is in folders of runs, seeds and comparisons, each run once, in groups of the same tasks.
+Reportable = Path | RunRecord | Study | ComparisonTable
+"""What can be put into a report: a folder, or what was read from one."""
+
+
+def gather(items: Sequence[Reportable], complete: Complete = as_it_is) -> list[Group]:
+    """Return runs, seeds and comparisons, each run once, in groups of the same tasks; folders are read.
 
     `complete` gives older records the settings that they lack (see `read_runs`).
     """
-    groups: list[Group] = []
-    alone: list[Path] = []
-    seen: set[Path] = set()
-    for folder in folders:
-        runs = find_runs(folder)
-        compared = [path.parent for path in sorted({*folder.glob(FILE), *folder.rglob(FILE)})]
-        for place in compared:
-            if place.resolve() not in seen:
-                seen.add(place.resolve())
-                groups.append(_compared(place, complete))
-        inside = tuple(place.resolve() for place in compared)
-        for path in runs:
-            if path.resolve() not in seen and not any(place in path.resolve().parents for place in inside):
-                seen.add(path.resolve())
-                alone.append(path)
-    return groups + _by_tasks(_by_settings(read_runs(alone, complete)))
+    found = _Gathered()
+    for item in items:
+        if isinstance(item, Path):
+            _add_folder(found, item, complete)
+        elif isinstance(item, ComparisonTable):
+            if found.is_new(item.folder):
+                found.groups.append(_compared(item))
+        else:
+            for record in item.records if isinstance(item, Study) else [item]:
+                if found.is_new(home := folder_of(record)):
+                    found.alone[home] = record
+    return found.groups + _by_tasks(_by_settings(completed(found.alone, complete)))
 
 
-def _compared(folder: Path, complete: Complete) -> Group:
-    comparison = Comparison.read(folder)
-    entries = read_entries(folder, comparison, complete)
-    experiments = [Experiment(entry.label, entry.runs, entry.failures) for entry in entries]
-    return Group(f"{comparison.benchmark}, {comparison.scenario}", experiments)
+@dataclass
+class _Gathered:
+    """What was found so far."""
+
+    groups: list[Group] = field(default_factory=list)
+    """Of comparisons."""
+    alone: dict[Path, RunRecord] = field(default_factory=dict)
+    """Runs that belong to no comparison."""
+    seen: set[Path] = field(default_factory=set)
+
+    def is_new(self, folder: Path) -> bool:
+        """Tell whether a folder was not met before, and note that it was."""
+        place = folder.resolve()
+        new = place not in self.seen
+        self.seen.add(place)
+        return new
+
+
+def _add_folder(found: _Gathered, folder: Path, complete: Complete) -> None:
+    """Add what is at or below a folder."""
+    runs = find_runs(folder)
+    compared = [path.parent for path in sorted({*folder.glob(FILE), *folder.rglob(FILE)})]
+    found.groups += [_compared(ComparisonTable.read(home, complete)) for home in compared if found.is_new(home)]
+    inside = {home.resolve() for home in compared}
+    for path in runs:
+        if inside.isdisjoint(path.resolve().parents) and found.is_new(path):
+            found.alone[path] = RunRecord.read(path)
+
+
+def folder_of(item: Reportable) -> Path:
+    """Return the folder of something that can be put into a report."""
+    if isinstance(item, Path):
+        return item
+    if item.folder is None:
+        raise UsageError(f"The record of {item.name} has no folder: read it from one, or write it to one.")
+    return item.folder
+
+
+def _compared(table: ComparisonTable) -> Group:
+    experiments = [Experiment(entry.label, entry.runs, entry.failures) for entry in table.entries]
+    return Group(f"{table.comparison.benchmark}, {table.comparison.scenario}", experiments)
 
 
 def _by_settings(runs: dict[Path, RunRecord]) -> list[Experiment]:

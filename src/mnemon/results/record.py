@@ -92,6 +92,8 @@ class RunRecord:
     plugins: list[str] = field(default_factory=list)
     """Modules from outside mnemon that the run needs, such as that of its method."""
     format: int = FORMAT
+    folder: Path | None = field(default=None, compare=False)
+    """Where it was read from or written to; it is not written down."""
 
     @property
     def name(self) -> str:
@@ -126,7 +128,7 @@ class RunRecord:
             >>> record.write(Path("."))
         """
         facts = asdict(self)
-        config, losses = facts.pop("config"), facts.pop("losses")
+        config, losses, _ = facts.pop("config"), facts.pop("losses"), facts.pop("folder")
         metrics = self.accuracy.metrics
         facts = {"name": self.name, **facts}
         facts["metrics"] = {name: metric.value for name, metric in metrics.items()}
@@ -135,6 +137,7 @@ class RunRecord:
         if losses:
             write_text(folder / LOSSES, "".join(json.dumps(_without_nan(line)) + "\n" for line in losses))
         write_text(folder / RECORD, json.dumps(_without_nan(facts), indent=1))
+        self.folder = folder
 
     @classmethod
     def read(cls, folder: Path, losses: bool = True) -> RunRecord:
@@ -164,6 +167,7 @@ class RunRecord:
         with _damage_named(folder, LOSSES):
             lines = read_text(folder / LOSSES).splitlines() if losses and is_there(folder / LOSSES) else []
             record.losses = [_loss(line) for line in lines]
+        record.folder = folder
         return record
 
 

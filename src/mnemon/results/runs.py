@@ -25,7 +25,11 @@ def read_runs(folders: Iterable[Path], complete: Complete = as_it_is) -> dict[Pa
     lack settings that others have, `complete` adds them. It is called only then, for it has to import torch to know
     all settings.
     """
-    runs = {folder: RunRecord.read(folder) for folder in folders}
+    return completed({folder: RunRecord.read(folder) for folder in folders}, complete)
+
+
+def completed(runs: dict[Path, RunRecord], complete: Complete) -> dict[Path, RunRecord]:
+    """Give records that are read together the same settings (see `read_runs`)."""
     seen: dict[tuple[str, ...], set[frozenset[str]]] = {}
     for record in runs.values():
         seen.setdefault(_kind(record), set()).add(frozenset(name for name, _ in flat(record.config)))

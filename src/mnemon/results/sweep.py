@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -28,9 +28,14 @@ from mnemon.config import as_word
 from mnemon.errors import UsageError
 from mnemon.notation import read_json, write_toml
 from mnemon.results.facts import METRICS, check_at_least, check_choice, check_numbers
+from mnemon.results.frame import as_frame
 from mnemon.results.summary_file import read_summary
+from mnemon.results.terminal.console import as_html, as_text
 from mnemon.results.terminal.tables import fits
 from mnemon.whole_files import is_there, read_text, write_text
+
+if TYPE_CHECKING:
+    import pandas
 
 FORMAT = 1
 FILE, TRIALS, BEST = "sweep.json", "trials.csv", "best.toml"
@@ -227,15 +232,93 @@ class _Fitted:
         return table
 
 
-def shown_folder(folder: Path) -> tuple[RenderableType, list[str]]:
-    """Show the sweep in a folder; return also the lines that say how to run the best settings."""
-    record, trials = SweepRecord.read(folder), read_trials(folder)
-    lines = []
-    if best := ranked(trials, record.metric):
-        settings = {path: _read(value) for path, value in best[0].settings.items()}
-        lines.append(f"Run the best settings on the test data: mnemon run {shlex.quote(str(folder / BEST))}")
-        lines.append(f"The same: {command(record, settings)}")
-    return shown(record, trials), lines
+@dataclass(frozen=True, repr=False)
+class SweepResult:
+    """What a sweep came to: its trials and the best of them.
+
+    Example:
+        >>> space = {"preset": "toy", "set": {"steps": 5}, "search": {"beta": [0.01, 0.1]}}
+        >>> result = mnemon.sweep(space, trials=2, workers=1, quiet=True)
+        >>> result.best_settings["method.beta"] in (0.01, 0.1)
+        True
+        >>> record = mnemon.run(result.best_preset, report=False, quiet=True)
+    """
+
+    folder: Path
+    record: SweepRecord
+    trials: Sequence[Trial]
+
+    @classmethod
+    def read(cls, folder: str | Path) -> SweepResult:
+        """Read the sweep in a folder.
+
+        Args:
+            folder: The folder of a sweep.
+
+        Returns:
+            The sweep, finished or not.
+
+        Raises:
+            UsageError: If there is no sweep, or if something in it is damaged.
+        """
+        return cls(Path(folder), SweepRecord.read(Path(folder)), read_trials(Path(folder)))
+
+    @property
+    def best(self) -> Trial | None:
+        """The finished trial with the best score; None if no trial is finished."""
+        return next(iter(ranked(self.trials, self.record.metric)), None)
+
+    @property
+    def best_settings(self) -> dict[str, Any]:
+        """The settings of the best trial by which it differs from the preset, those that are fixed included."""
+        own = self.best.settings if self.best else {}
+        return {**self.record.fixed, **{path: _value_of(value) for path, value in own.items()}}
+
+    @property
+    def best_preset(self) -> Path:
+        """A preset file with the best settings, for `mnemon.run`."""
+        return self.folder / BEST
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a data frame with a row for each trial.
+
+        Raises:
+            UsageError: If pandas is not installed.
+        """
+        names = list(dict.fromkeys(name for trial in self.trials for name in trial.settings))
+        lines = ([*_facts_of(t), *(_value_of(t.settings.get(name)) for name in names)] for t in self.trials)
+        return as_frame([*_COLUMNS, *names], lines)
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines that say how to run the best settings on the test data."""
+        if self.best is None:
+            return []
+        return [
+            f"Run the best settings on the test data: mnemon run {shlex.quote(str(self.best_preset))}",
+            f"The same: {command(self.record, self.best_settings)}",
+        ]
+
+    def __rich__(self) -> RenderableType:
+        return shown(self.record, self.trials)
+
+    def __str__(self) -> str:
+        return as_text(self, *self.remarks)
+
+    def __repr__(self) -> str:
+        return f"<SweepResult of {self.record.preset}: {counted(self.record, self.trials)} In {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
+
+
+def _value_of(value: Any) -> Any:
+    return _read(value) if isinstance(value, str) else value
+
+
+def _facts_of(trial: Trial) -> tuple[object, ...]:
+    """Return what the first columns say of a trial."""
+    return trial.number, trial.state, trial.score, trial.tasks, trial.seconds, trial.folder, trial.note
 
 
 def _read(text: str) -> Any:
@@ -247,7 +330,7 @@ def _read(text: str) -> Any:
 
 
 def _short(value: Any) -> str:
-    value = _read(value) if isinstance(value, str) else value
+    value = _value_of(value)
     return f"{value:.3g}" if isinstance(value, float) else _text(value)
 
 

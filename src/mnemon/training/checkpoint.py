@@ -26,6 +26,10 @@ FORMAT = 4
 EARLIER = (3,)
 """Formats of earlier versions that are read, too; they had a checksum of names and bytes, and no digest."""
 DIGEST = "digest"
+PACKED = "packed facts"
+"""A tensor that holds the facts, compressed, where the header does not."""
+MOST_FACTS = 1 << 28
+"""Bytes of facts that are unpacked at most."""
 _BLANK = "0" * 64
 """What stands in place of the digest in the bytes that it is of."""
 _BLOCK = 1 << 22
@@ -51,11 +55,15 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return read(path, (FORMAT, *EARLIER))
 
 
-def write(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+def write(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any], packed: bool = False) -> None:
     """Write a file whole or not at all; raises OSError if that fails, and then the earlier one is as it was.
 
-    The facts name their format.
+    The facts name their format. Packed they take less room, and cannot be read without us.
     """
+    if packed:
+        code = zlib.compress(json.dumps(facts, separators=(",", ":")).encode(), 9)
+        tensors = {**tensors, PACKED: torch.frombuffer(bytearray(code), dtype=torch.uint8)}
+        facts = {"format": facts["format"]}
     # Clones: safetensors refuses tensors that share memory.
     tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
     try:
@@ -77,11 +85,22 @@ def read(path: Path, formats: tuple[int, ...]) -> tuple[dict[str, Tensor], dict[
             if DIGEST in metadata:
                 _check_digest(path, metadata[DIGEST])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, ValueError, OverflowError) as error:
+            if PACKED in tensors:
+                facts = _facts(path, _unpacked(tensors.pop(PACKED)), formats)
+    except (SafetensorError, OSError, ValueError, OverflowError, zlib.error) as error:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
     if DIGEST not in metadata:
         _check_as_before(path, metadata, tensors, facts["format"] == max(formats))
     return tensors, facts
+
+
+def _unpacked(code: Tensor) -> str:
+    """Return facts that were compressed, if they are not too many."""
+    unpacking = zlib.decompressobj()
+    facts = unpacking.decompress(code.flatten().view(torch.uint8).numpy().tobytes(), MOST_FACTS)
+    if not unpacking.eof:
+        raise ValueError("its facts are cut short, or too many")
+    return facts.decode()
 
 
 def _check_origin(path: Path, metadata: Mapping[str, str]) -> None:

@@ -10,8 +10,10 @@ import tiny
 import torch
 
 from mnemon.experiments.artifacts import samples as replay_samples
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run import Compute, execute, new_folder
+from mnemon.experiments.run import execute, new_folder
 from mnemon.experiments.run_config import resolve
 from mnemon.learners import LEARNERS
 from mnemon.results import samples
@@ -87,14 +89,14 @@ def test_a_model_that_draws_all_tasks_together_is_shown_but_has_no_drift(tmp_pat
     folder = new_folder(tmp_path / "run")
     sizes = [f"method.replay.{name}" for name in ("model=plain-vae", "encoder=[10]", "decoder=[10]", "latent=3")]
     plain = resolve(load_preset("split-digits"), [*WORDS, "method=replay", *sizes])
-    assert execute(plain, 0, folder, PLACE).drift == []
+    assert execute(Job(0, plain, 0, folder), RunContext(PLACE)).drift == []
     names = [f"task-0{task}-{moment}.png" for task in (1, 2) for moment in ("at-the-end", "right-after")]
     assert list(files(folder)) == ["sheet.png", *names]
 
 
 def test_a_run_that_was_stopped_and_resumed_has_the_same_samples(tmp_path):
     whole, stopped = new_folder(tmp_path / "whole"), new_folder(tmp_path / "stopped")
-    record = execute(config(), 0, whole, PLACE)
+    record = execute(Job(0, config(), 0, whole), RunContext(PLACE))
     assert len(record.drift) == 2
     assert RunRecord.read(whole).drift == record.drift
     names = [f"task-0{task}-{moment}.png" for task in (1, 2) for moment in ("at-the-end", "right-after")]
@@ -104,6 +106,9 @@ def test_a_run_that_was_stopped_and_resumed_has_the_same_samples(tmp_path):
             samples.path_of(stopped, 0, Moment.RIGHT_AFTER).unlink()
         calls = itertools.count(1)
         with contextlib.suppress(Stopped):
-            execute(config(), 0, stopped, PLACE, should_stop=lambda calls=calls, steps=steps: next(calls) >= steps)
+            execute(
+                Job(0, config(), 0, stopped),
+                RunContext(PLACE, should_stop=lambda calls=calls, steps=steps: next(calls) >= steps),
+            )
         assert RunRecord.read(stopped).finished == (part == 3)
     assert files(stopped) == files(whole)

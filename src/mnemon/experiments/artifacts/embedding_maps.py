@@ -10,11 +10,12 @@ import torch
 
 from mnemon.benchmarks.task import Task
 from mnemon.errors import UsageError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.older_records import complete
-from mnemon.experiments.run import Compute, load_run
+from mnemon.experiments.run import load_run
 from mnemon.learners import METHODS
 from mnemon.results.figures import EmbeddingMap
-from mnemon.results.groups import gather, method_of
+from mnemon.results.groups import Reportable, gather, method_of
 from mnemon.results.record import RunRecord
 from mnemon.training import checkpoint
 from mnemon.training.evaluator import evaluate
@@ -25,9 +26,9 @@ SIDE, EXAMPLES = 21, 1000
 """Places along each side of the map that a run ends with, and test examples at each place: seconds to minutes."""
 
 
-def without_map(folder: Path) -> list[Path]:
-    """Return the runs below a folder of which a map is still to be made: the first seed of each experiment."""
-    experiments = [experiment for group in gather([folder], complete) for experiment in group.experiments]
+def without_map(item: Reportable) -> list[Path]:
+    """Return the runs of which a map is still to be made: the first seed of each experiment."""
+    experiments = [experiment for group in gather([item], complete) for experiment in group.experiments]
     found = (next(((path, r) for path, r in e.runs.items() if r.finished), None) for e in experiments)
     return [
         path

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from mnemon.errors import UsageError
-from mnemon.experiments.engines.job import Event, Job
-from mnemon.experiments.run import Compute
+from mnemon.experiments.job import Event, Job, RunContext
 
 
 class WorkerLost(Exception):  # noqa: N818 (a fate, not a fault of the run)
@@ -41,18 +40,18 @@ class Engine(Protocol):
         """Return what has happened since; wait at most so many seconds for the end of a job."""
 
 
-def open_engine(on: str | None, compute: Compute, workers: int | None, n_jobs: int) -> Engine:
-    """Return the engine that a word names: none for processes of this machine; ray, ray:ADDRESS or ray://HOST:PORT.
+def open_engine(context: RunContext, n_jobs: int) -> Engine:
+    """Return the engine that a context names: none for processes of this machine; ray, ray:ADDRESS or ray://HOST:PORT.
 
     Without a number of workers there are as many as the cluster has cores; here there is one.
     """
-    if on is None:
+    if context.on is None:
         from mnemon.experiments.engines.processes import Processes
 
-        return Processes(compute, min(workers or 1, n_jobs))
+        return Processes(context.compute, min(context.workers or 1, n_jobs))
     from mnemon.experiments.engines.ray import RayTasks
 
-    return RayTasks(compute, _address(on), workers)
+    return RayTasks(context.compute, _address(context.on), context.workers)
 
 
 def check_engine(on: str | None) -> None:

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from mnemon.allocator import processes_with_huge_pages
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.engines import Ended, WorkerLost
-from mnemon.experiments.engines.job import Event, Job, do
-from mnemon.experiments.run import Compute
+from mnemon.experiments.job import Event, Job, RunContext
+from mnemon.experiments.run import execute
 from mnemon.training.trainer import Stopped
 
 
@@ -151,4 +152,4 @@ def _work(job: Job, compute: Compute, slot: int) -> None:
     with _WORKING:
         if should_stop():
             raise Stopped
-        do(job, compute, _EVENTS.put, should_stop)
+        execute(job, RunContext(compute, on_event=_EVENTS.put, should_stop=should_stop))

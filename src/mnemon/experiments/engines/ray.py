@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.errors import UsageError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.engines import Ended, WorkerLost
-from mnemon.experiments.engines.job import Event, Job, do
-from mnemon.experiments.run import Compute
+from mnemon.experiments.job import Event, Job, RunContext
+from mnemon.experiments.run import execute
 from mnemon.training.trainer import Stopped
 
 RETRIES = 3
@@ -261,7 +262,10 @@ def _work(
                 (folder / name).write_bytes(content)
         error: Exception | None = None
         try:
-            do(job._replace(folder=folder), compute, wire.send, wire.should_stop)
+            execute(
+                job._replace(folder=folder),
+                RunContext(compute, on_event=wire.send, should_stop=wire.should_stop),
+            )
         except (Stopped, UsageError) as reason:
             error = reason
         return error, {} if shared else _files(folder)

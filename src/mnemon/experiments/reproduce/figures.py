@@ -11,11 +11,11 @@ from typing import Any
 
 from mnemon.errors import UsageError
 from mnemon.experiments.artifacts import embedding_maps
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.reproduce.plan import Wanted
 from mnemon.experiments.reproduce.recipe import PAPER, SMOKE, Recipe
 from mnemon.experiments.reproduce.run_index import RunIndex
 from mnemon.experiments.reproduce.verdict import MeasuredCell
-from mnemon.experiments.run import Compute
 from mnemon.results import figures, samples
 from mnemon.results.comparison import as_csv
 from mnemon.results.metrics import mean_and_sem

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from mnemon.config import differences
 from mnemon.errors import DataError, UsageError
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job
 from mnemon.experiments.reproduce.recipe import PAPER, Cell, Recipe, Variant, presets
 from mnemon.experiments.reproduce.run_index import RunIndex, key_of, substance
 from mnemon.experiments.reproduce.verdict import MeasuredCell
-from mnemon.experiments.run import Compute, begin
+from mnemon.experiments.run import build_run
 from mnemon.experiments.run_config import RunConfig, from_record, resolve
-from mnemon.experiments.study import Job
 from mnemon.results.naming import short_name
 from mnemon.results.record import RECORD, RunRecord, make_folder
 from mnemon.whole_files import is_there
@@ -63,7 +64,7 @@ class ReproductionPlan:
     """What is left to run."""
     n_done: int
     n_begun: int
-    """Of the jobs, how many go on from a checkpoint."""
+    """Of the jobs, how many are resumed from a checkpoint."""
     seconds: float
     """About how long the jobs take on one core."""
     skipped: list[Wanted]
@@ -94,7 +95,7 @@ def make_plan(
         begun = index.unfinished.get(key, {}).get(seed)
         config, folder = (begun.config, begun.folder) if begun else _new_run(one, seed, out)
         if folder in taken:
-            raise UsageError(f"Two different runs would both be kept in {folder}: name their settings alike.")
+            raise UsageError(f"Two different runs would both be saved to {folder}: name their settings alike.")
         taken.add(folder)
         n_begun += begun is not None
         seconds += one.variant.seconds
@@ -158,7 +159,7 @@ def missing_data(jobs: Sequence[Job], compute: Compute) -> dict[str, str]:
             continue
         checked.add(kind)
         try:
-            begin(job.config, job.seed, compute)
+            build_run(job.config, job.seed, compute)
         except DataError as error:
             missing[job.config.benchmark_name] = str(error)
     return missing

@@ -220,6 +220,11 @@ def _key(preset: str, settings: tuple[str, ...] = ()) -> str:
     return key_of(resolve(presets()[preset], settings))
 
 
+def waits(recipe: Recipe) -> str:
+    """Say for what a recipe waits."""
+    return f"waiting for its network: there is no preset {', '.join(recipe.waits_for)} yet"
+
+
 def background(preset: str) -> Background:
     """Return what the recipes know of the number that was published for a preset."""
     return _backgrounds(FOLDER).get(preset, UNKNOWN)

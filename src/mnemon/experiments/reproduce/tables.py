@@ -127,7 +127,7 @@ def count(lines: Iterable[MeasuredCell]) -> str:
     return ", ".join(parts)
 
 
-_CSV = (
+CSV_COLUMNS = (
     "row", "column", "metric", "budget", "x", "published", "published_sem", "measured", "sem", "n", "seeds",
     "difference", "verdict", "detail",
 )  # fmt: skip
@@ -135,10 +135,11 @@ _CSV = (
 
 def csv_of(lines: Sequence[MeasuredCell]) -> str:
     """Return lines as CSV."""
-    return as_csv(_CSV, (_csv_line(line) for line in lines))
+    return as_csv(CSV_COLUMNS, (csv_line(line) for line in lines))
 
 
-def _csv_line(line: MeasuredCell) -> list[object]:
+def csv_line(line: MeasuredCell) -> list[object]:
+    """Return a line as the values of its columns."""
     published = line.published or Published(math.nan)
     difference = line.mean - published.mean
     return [

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from mnemon.experiments.pace import Pace, as_clock
+from mnemon.experiments.screen import can_redraw
 from mnemon.results.sweep import COUNTED, SweepRecord, Trial, ranked, score, shown
 
 MOST_ROWS = 8
@@ -31,7 +32,7 @@ class Leaderboard:
         self.live = Live(console=console, get_renderable=self._board, refresh_per_second=1, transient=True)
 
     def __enter__(self) -> Leaderboard:
-        if not self.quiet and self.console.is_terminal:
+        if not self.quiet and can_redraw(self.console):
             self.live.start()
         return self
 

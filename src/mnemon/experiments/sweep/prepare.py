@@ -1,15 +1,17 @@
-"""A sweep that begins, or goes on in its folder."""
+"""A sweep that begins, or is resumed in its folder."""
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mnemon.errors import UsageError
+from mnemon.experiments.compute import Compute
 from mnemon.experiments.preset import DEFAULT
-from mnemon.experiments.run import Compute, begin, new_folder
+from mnemon.experiments.run import build_run, new_folder
 from mnemon.experiments.study import dated_folder
 from mnemon.experiments.sweep.space import Space, load_space
 from mnemon.experiments.sweep.storage import check_database, check_optuna, without_password
@@ -21,8 +23,25 @@ from mnemon.whole_files import write_text
 SPACE = "space.toml"
 
 
+@dataclass(frozen=True)
+class SweepRequest:
+    """What a user asks of a sweep."""
+
+    space: str | Mapping[str, Any] | None = None
+    """The name of a space, the path of its file, or its tables."""
+    overrides: tuple[str, ...] = ()
+    """Settings that are fixed in all trials, as `name=value`."""
+    out: Path | None = None
+    resume: Path | None = None
+    trials: int | None = None
+    seed: int | None = None
+    storage: str | None = None
+    """URL of the database of the study; None for a journal in the folder."""
+    study: str | None = None
+
+
 class Prepared(NamedTuple):
-    """A sweep that is ready to begin or to go on."""
+    """A sweep that is ready to begin or to be resumed."""
 
     space: Space
     record: SweepRecord
@@ -30,47 +49,40 @@ class Prepared(NamedTuple):
     url: str | None
 
 
-def prepare(
-    name: str | None,
-    overrides: list[str],
-    out: Path | None,
-    resume: Path | None,
-    seed: int | None,
-    study: str | None,
-    url: str | None,
-    trials: int | None,
-    compute: Compute,
-) -> Prepared:
-    """Begin a sweep, or go on with the one that is in a folder."""
+def prepare(asked: SweepRequest, compute: Compute) -> Prepared:
+    """Begin a sweep, or resume the one that is in a folder."""
     check_optuna()
-    if resume is not None:
-        record, space = SweepRecord.read(resume), load_space(str(resume / SPACE))
-    else:
-        space = load_space(name or DEFAULT, overrides)
-        folder = out or dated_folder(short_name(f"sweep-{space.name}", overrides))
-        if not is_sweep(folder):
-            return Prepared(space, _begin(space, folder, seed or 0, study, url, trials, compute), folder, url)
-        resume, record = folder, SweepRecord.read(folder)
-        if (seed or 0, study or record.study) != (record.seed, record.study):
-            raise UsageError(f"The sweep in {folder} has seed {record.seed} and is the study '{record.study}'.")
+    if asked.resume is not None:
+        record = SweepRecord.read(asked.resume)
+        return _resumed(asked, asked.resume, record, load_space(str(asked.resume / SPACE)))
+    space = load_space(asked.space or DEFAULT, asked.overrides)
+    folder = asked.out or dated_folder(short_name(f"sweep-{space.name}", asked.overrides))
+    if not is_sweep(folder):
+        return Prepared(space, _begin(space, folder, asked, compute), folder, asked.storage)
+    record = SweepRecord.read(folder)
+    if (asked.seed or 0, asked.study or record.study) != (record.seed, record.study):
+        raise UsageError(f"The sweep in {folder} has seed {record.seed} and is the study '{record.study}'.")
+    return _resumed(asked, folder, record, space)
+
+
+def _resumed(asked: SweepRequest, folder: Path, record: SweepRecord, space: Space) -> Prepared:
+    url = asked.storage
     if url is None and "***" in record.storage:
         raise UsageError(f"The study is in {record.storage}: give its URL with the password by --storage.")
     if url is not None and without_password(url) != record.storage:
         raise UsageError(f"The study of this sweep is in {record.storage or 'its folder'}, not in that --storage.")
-    if trials is not None and trials != record.trials:
-        record = replace(record, trials=trials)
-        record.write(resume)
-    return Prepared(space, record, resume, url or record.storage or None)
+    if asked.trials is not None and asked.trials != record.trials:
+        record = replace(record, trials=asked.trials)
+        record.write(folder)
+    return Prepared(space, record, folder, url or record.storage or None)
 
 
-def _begin(
-    space: Space, folder: Path, seed: int, study: str | None, url: str | None, trials: int | None, compute: Compute
-) -> SweepRecord:
+def _begin(space: Space, folder: Path, asked: SweepRequest, compute: Compute) -> SweepRecord:
     """Make the folder of a sweep; what is wrong with settings and data shows before."""
-    text = write_toml(space.plain())
+    text, url, seed = write_toml(space.plain()), asked.storage, asked.seed or 0
     if len(text) > MOST_CHARACTERS["TOML"]:
         raise UsageError(f"The space {space.name} is too large to be kept: name fewer choices.")
-    metric = begin(space.config(), seed, compute).metric
+    metric = build_run(space.config(), seed, compute).record.metric
     if url is not None:
         check_database(url)
     record = SweepRecord(
@@ -79,10 +91,10 @@ def _begin(
         criterion=space.criterion.value,
         metric=metric,
         seed=seed,
-        study=study or (space.name if url else folder.name),
+        study=asked.study or (space.name if url else folder.name),
         storage=without_password(url) if url else "",
         home=secrets.token_hex(8),
-        trials=trials or space.trials,
+        trials=asked.trials or space.trials,
         fixed=space.changes({}),
     )
     new_folder(folder)

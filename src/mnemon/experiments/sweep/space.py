@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -13,7 +13,7 @@ from mnemon.config import as_word, convert, find_setting, parse_override
 from mnemon.errors import UsageError, suggest
 from mnemon.experiments.preset import Preset, load_preset
 from mnemon.experiments.run_config import RunConfig, resolve, setting_paths
-from mnemon.experiments.sweep.space_file import OF_A_RANGE, SpaceFile, read_space, said_of
+from mnemon.experiments.sweep.space_file import OF_A_RANGE, SpaceFile, read_space, said_of, space_of_tables
 
 SECTIONS = ("method", "benchmark")
 """Settings that decide which settings there are."""
@@ -100,14 +100,17 @@ class Space:
         return {**plain, "config": {**self.config().plain(), "preset": "", "published": ""}}
 
 
-def load_space(name: str, overrides: list[str] | None = None) -> Space:
-    """Return a space by its name, or from a TOML file by its path; `overrides` fix further settings."""
-    file = read_space(name)
+def load_space(what: str | Mapping[str, Any], overrides: Sequence[str] = ()) -> Space:
+    """Return a space by its name, from a TOML file by its path, or from tables as a file has them.
+
+    `overrides` fix further settings.
+    """
+    file = read_space(what) if isinstance(what, str) else space_of_tables(what)
     with said_of(file.path):
-        return _space(file, overrides or [])
+        return _space(file, overrides)
 
 
-def _space(file: SpaceFile, overrides: list[str]) -> Space:
+def _space(file: SpaceFile, overrides: Sequence[str]) -> Space:
     preset = load_preset(file.preset)
     searched = file.searched
     if not searched:

@@ -92,11 +92,20 @@ def read_space(name: str) -> SpaceFile:
         raise UsageError(f"There is no space file {path}.") from error
     except (NotationError, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The space file {path} cannot be read: {error}.") from error
-    with said_of(path):
-        for entry in entries:
+    return _checked(SpaceFile(path, entries))
+
+
+def space_of_tables(entries: Mapping[str, Any]) -> SpaceFile:
+    """Return a space from tables, as a file has them."""
+    return _checked(SpaceFile(Path("space"), dict(entries)))
+
+
+def _checked(file: SpaceFile) -> SpaceFile:
+    with said_of(file.path):
+        for entry in file.entries:
             if entry not in ENTRIES:
                 raise UsageError(f"Unknown entry '{entry}'.{suggest(entry, ENTRIES)} Known: {', '.join(ENTRIES)}.")
-    return SpaceFile(path, entries)
+    return file
 
 
 def _is_range(value: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 The parent alone speaks with the study. It asks for a trial, hands it as a job to an engine, reports what is measured
 after each task, stops what is pruned, and tells the study how a trial ended. A trial that did not come to its end
 (stopped, killed, its machine gone) is put back: it fails, and one with the same settings waits for its turn, which
-goes on from the checkpoint if that is at hand.
+resumes from the checkpoint if that is at hand.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnemon.errors import TrainingError, UsageError
+from mnemon.experiments.control import StopFlag, never
 from mnemon.experiments.engines import Ended, Engine, WorkerLost
-from mnemon.experiments.engines.job import Event, Job
+from mnemon.experiments.job import Event, Job
 from mnemon.experiments.run import alone_in
+from mnemon.experiments.sweep.prepare import Prepared
 from mnemon.experiments.sweep.space import Space
 from mnemon.experiments.sweep.storage import open_study, said_of_database, said_of_folder
 from mnemon.experiments.sweep.suggest import sampler, suggest, value_of
@@ -70,7 +72,7 @@ class Sweep:
         self,
         engine: Engine,
         on_change: Callable[[list[Trial]], None],
-        should_stop: Callable[[], bool],
+        should_stop: StopFlag,
         until: float = math.inf,
     ) -> None:
         """Run trials until there are enough, or until a moment of `time.monotonic`; raises `Stopped` if asked to.
@@ -92,7 +94,7 @@ class Sweep:
         self,
         engine: Engine,
         on_change: Callable[[list[Trial]], None],
-        should_stop: Callable[[], bool],
+        should_stop: StopFlag,
         until: float,
     ) -> bool:
         while True:
@@ -333,13 +335,10 @@ def _noted(trial: optuna.Trial, name: str, value: Any) -> bool:
 
 
 def run_sweep(
-    space: Space,
-    record: SweepRecord,
-    folder: Path,
-    url: str | None,
+    prepared: Prepared,
     engine: Engine,
     on_change: Callable[[list[Trial]], None],
-    should_stop: Callable[[], bool],
+    should_stop: StopFlag = never,
     minutes: float | None = None,
 ) -> list[Trial]:
     """Run the trials of a sweep that are left, within so many minutes; return all trials.
@@ -347,6 +346,7 @@ def run_sweep(
     Raises `Stopped` if asked to stop. `on_change` gets the trials, first as they were when this began.
     """
     until = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    space, record, folder, url = prepared
     with alone_in(folder), said_of_folder(folder), said_of_database(url):
         study = open_study(record.study, folder / JOURNAL, url, space, record.seed, record.metric)
         sweep = Sweep(space, record, folder, study)

@@ -14,7 +14,7 @@ import mnemon
 from mnemon import extras
 from mnemon.errors import UsageError
 from mnemon.printable import printable
-from mnemon.results.groups import Experiment, Group, gather
+from mnemon.results.groups import Experiment, Group, Reportable, folder_of, gather
 from mnemon.results.report.experiment import Section, alarms_of
 from mnemon.results.report.page import Charts, Pictures
 from mnemon.results.report.side_by_side import Board
@@ -41,27 +41,27 @@ def missing_packages() -> list[str]:
 
 
 def write_report(
-    folders: Sequence[Path],
+    items: Sequence[Reportable],
     out: Path | None = None,
     background: Callable[[str], Background] = lambda preset: UNKNOWN,
     complete: Complete = as_it_is,
 ) -> Path:
-    """Write a page about the runs in folders; return its path.
+    """Write a page about runs, studies and comparisons, or the folders of them; return its path.
 
     It is `out`, or report.html in the folder, or here if there are several. `background` tells what is known of the
     number that was published for a preset, `complete` which settings older records lack (see `read_runs`).
     """
-    if not folders:
+    if not items:
         raise UsageError("Name the folder of a run, of several seeds or of a comparison: mnemon report RUN.")
     extras.require("report", "A report needs")
-    path = _path(folders, out)
-    write_text(path, page(gather(folders, complete), background))
+    path = _path(items, out)
+    write_text(path, page(gather(items, complete), background))
     return path
 
 
-def _path(folders: Sequence[Path], out: Path | None) -> Path:
+def _path(items: Sequence[Reportable], out: Path | None) -> Path:
     if out is None:
-        return (folders[0] if len(folders) == 1 else Path()) / FILE
+        return (folder_of(items[0]) if len(items) == 1 else Path()) / FILE
     if is_there(out) and out.is_dir():
         return out / FILE
     if out.suffix.lower() not in (".html", ".htm"):

@@ -1,7 +1,9 @@
-"""The terminal, as all commands write to it: nothing that is shown can command it."""
+"""The terminal, as everything writes to it: nothing that is shown can command it."""
 
 from __future__ import annotations
 
+import html
+import io
 from collections.abc import Iterable
 from typing import IO
 
@@ -9,6 +11,9 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from mnemon.printable import printable
+
+WIDTH = 120
+"""Columns of a table in a file, or in a notebook."""
 
 
 class Terminal(Console):
@@ -21,3 +26,17 @@ class Terminal(Console):
         """Clean what is shown; the codes of rich itself, such as those of progress bars, are control segments."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+def as_text(*parts: RenderableType) -> str:
+    """Return what is shown as plain text."""
+    text = io.StringIO()
+    console = Terminal(file=text, width=WIDTH)
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))
+    return text.getvalue()
+
+
+def as_html(text: str) -> str:
+    """Return plain text as a notebook shows it."""
+    return f"<pre>{html.escape(text)}</pre>"

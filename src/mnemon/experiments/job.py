@@ -1,19 +1,25 @@
-"""One run to be done, and what is heard of it while it is done."""
+"""One run to be done, what it is done with, and what is heard of it meanwhile."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mnemon.experiments.run import Compute, execute
+from mnemon.experiments.compute import Compute
+from mnemon.experiments.control import StopFlag, never
 from mnemon.experiments.run_config import RunConfig
+from mnemon.training.distributed import ALONE, Crew
 from mnemon.training.trainer import Progress, Watcher
+
+if TYPE_CHECKING:
+    from mnemon.experiments.run import BuiltRun
 
 
 class Job(NamedTuple):
-    """One run of a study or of a sweep."""
+    """One run: of a study, of a comparison or of a sweep."""
 
     number: int
     config: RunConfig
@@ -21,6 +27,8 @@ class Job(NamedTuple):
     folder: Path
     label: str = ""
     """The method as the user named it, where several are compared."""
+    built: BuiltRun | None = None
+    """What was built to check the settings, where the run happens in the same process: it is not built again."""
 
     @property
     def title(self) -> str:
@@ -45,6 +53,34 @@ class Event(NamedTuple):
     """What was measured: accuracy (percent) or mse."""
 
 
+def ignore(event: Event) -> None:
+    """Do nothing about an event."""
+
+
+HERE = Compute()
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What one or several runs are done with: where, how many at a time, who is told, and who may stop them."""
+
+    compute: Compute = HERE
+    workers: int | None = 1
+    """Runs at a time, each a process of its own; with None a cluster has as many as it has cores."""
+    on: str | None = None
+    """Where runs are done (see `engines`): None for this machine."""
+    on_event: Callable[[Event], None] = ignore
+    should_stop: StopFlag = never
+    crew: Crew = ALONE
+    """The processes that share one run."""
+    resume: str = "mnemon run --resume FOLDER"
+    """What to type to resume what is left, for errors."""
+
+    def shared_by(self, crew: Crew) -> RunContext:
+        """Return the same for a run that several processes share."""
+        return replace(self, crew=crew)
+
+
 class Reporter(Watcher):
     """Hands events on, steps at most five times a second."""
 
@@ -64,8 +100,3 @@ class Reporter(Watcher):
         n_tasks = len(progress.steps)
         event = Event(self.run, n_tasks, task_id, progress.step, terms, row, "", progress.steps, progress.metric)
         self.send(event)
-
-
-def do(job: Job, compute: Compute, send: Callable[[Event], None], should_stop: Callable[[], bool]) -> None:
-    """Run a job in its folder, from the start or from where it was left."""
-    execute(job.config, job.seed, job.folder, compute, Reporter(job.number, send), should_stop)
