@@ -193,7 +193,7 @@ def test_parts_of_a_batch_add_up_to_it():
     ("words", "batch_size", "message"),
     [
         (["method=hat"], 8, "Processes can share hypernet, online-ewc, synaptic-intelligence, finetuned-target, from-scratch, from-scratch-hypernet, joint, but not hat: run it without torchrun."),
-        (["lookahead=differentiated"], 8, "A differentiated lookahead is not shared by processes: take lookahead=constant."),
+        (["lookahead=differentiated"], 8, "Processes cannot share a differentiated lookahead: use lookahead=constant."),
         ([], 1, "training.batch_size is 1: too small for 2 processes."),
         (["method=joint"], 4, "training.batch_size is 4: of each of 4 earlier tasks a step has 1, too few for 2 processes; take at least 5."),
     ],
@@ -219,7 +219,7 @@ def test_the_least_batch_that_is_named_has_enough_of_every_earlier_task():
         ("cuda", 0, "This machine has GPUs for 0 of its 2 processes: take --device cpu."),
         ("cuda", 1, "This machine has GPUs for 1 of its 2 processes: take torchrun --nproc-per-node 1, or --device cpu."),
         ("auto", 1, "This machine has GPUs for 1 of its 2 processes: take torchrun --nproc-per-node 1, or --device cpu."),
-        ("cuda:1", 2, "--device cuda:1 is one GPU for all processes: take --device cuda, and each has its own."),
+        ("cuda:1", 2, "--device cuda:1 is one GPU for all processes: use --device cuda, and each process gets its own."),
     ],
 )  # fmt: skip
 def test_processes_without_a_gpu_of_their_own_are_refused(monkeypatch, device, gpus, message):
