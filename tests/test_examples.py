@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = ("own_benchmark.py", "own_method.py")
-"""Those that `mnemon compare --plugin` runs; see cli/test_plugins.py."""
+"""Those that `mnemon compare --plugin` runs; see cli/test_own_methods.py."""
 ALL = {path.name: path for path in sorted((ROOT / "examples").glob("*.py"))}
 EXAMPLES = {name: path for name, path in ALL.items() if name not in PLUGINS}
 

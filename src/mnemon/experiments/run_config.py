@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from mnemon import config as settings
 from mnemon import hypernet, models, plugins, replay
+from mnemon.benchmarks import given
 from mnemon.benchmarks import registry as benchmarks
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments.limits import check_limits
@@ -72,12 +73,20 @@ class RunConfig:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # It travels as tables, with its plugins, which are imported where it arrives before they are needed.
-        return _arrived, (plugins.that_travel(self.plugins), self.preset, self.changes, self.plain())
+        stream = given.pack(self.benchmark_name)
+        return _arrived, (plugins.that_travel(self.plugins), stream, self.preset, self.changes, self.plain())
 
 
-def _arrived(needed: list[Plugin], preset: str, changes: tuple[str, ...], tables: dict[str, Any]) -> RunConfig:
+def _arrived(
+    needed: list[Plugin],
+    stream: given.Packed | None,
+    preset: str,
+    changes: tuple[str, ...],
+    tables: dict[str, Any],
+) -> RunConfig:
     """Return a config that another process has sent."""
     plugins.require(needed)
+    given.unpack(stream)
     values = {section: tables[section] for section in SECTIONS}
     config = resolve(Preset(preset, "", "", tables["published"], (values,)))
     return replace(config, changes=changes)
@@ -133,12 +142,12 @@ def _build(values: dict[str, Any], words: Sequence[tuple[str, Any]]) -> dict[str
     """Return the dataclass of each section for tables in which some settings are changed."""
     tables = settings.merged({}, values)
     classes, (paths, of) = schema(tables), setting_paths(tables)
-    given = [settings.apply_override(tables, name, value, paths, of) for name, value in words]
+    changed = [settings.apply_override(tables, name, value, paths, of) for name, value in words]
     built = {}
     for section, cls in classes.items():
         table = {k: v for k, v in _table(tables, section).items() if section in FIXED or k != "name"}
         built[section] = settings.build(cls, table, section)
-    for path in given:
+    for path in changed:
         section, _, name = path.partition(".")
         settings.check_given(built[section], name, section)
     return built
@@ -236,8 +245,8 @@ def _missing_plugins_named(record: RunRecord) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        if missing := plugins.missing(record.plugins):
-            raise UsageError(f"{plugins.remedy(missing)} {error}") from error
+        if note := plugins.note_of_missing(record.plugins):
+            raise UsageError(f"{note} {error}") from error
         raise
 
 
@@ -247,9 +256,8 @@ def resume_config(record: RunRecord, preset: Preset | None, overrides: Sequence[
     given = from_record(record, overrides) if preset is None else resolve(preset, overrides)
     one, other = ({**c.plain(), "preset": "", "published": ""} for c in (given, config))
     if different := settings.differences(one, other):
-        more = f" and {len(different) - 3} more" if len(different) > 3 else ""
         raise CheckpointError(
-            f"The run was begun with other settings: {', '.join(different[:3])}{more} "
+            f"The run was begun with other settings: {settings.first_of(different)} "
             "(given and begun with). Resume it without them, or start a new run."
         )
     return config

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mnemon.config import flat
+from mnemon.plugins import note_of_missing
 from mnemon.results import figures, samples
 from mnemon.results.costs import in_bytes, kept_per_task, ms_per_step, parameters, stored_bytes
 from mnemon.results.figures.style import MOST_SERIES, spread_out
@@ -53,8 +54,9 @@ class Section:
 
     @property
     def made_of(self) -> str:
-        """Its preset, and in what it differs from that."""
-        return described(self.record.preset, self.record.changes)
+        """Its preset, in what it differs from that, and the plugins that it needs and that are missing."""
+        said = described(self.record.preset, self.record.changes), note_of_missing(self.record.plugins)
+        return ". ".join(part for part in said if part)
 
     @property
     def record(self) -> RunRecord:

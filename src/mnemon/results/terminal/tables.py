@@ -11,6 +11,7 @@ from rich.text import Text
 
 from mnemon.config import differences, first_of
 from mnemon.errors import UsageError
+from mnemon.plugins import note_of_missing
 from mnemon.results.costs import kept_in_all
 from mnemon.results.metrics import METRICS, mean_and_sem
 from mnemon.results.naming import described
@@ -141,6 +142,8 @@ def _title(records: Sequence[RunRecord], counted: Sequence[RunRecord]) -> Text:
         text.append(f"  ({len(unfinished)} not finished)", style="yellow")
     if said := described(first.preset, first.changes):
         text.append(f"\n{said}", style="")
+    if note := note_of_missing(first.plugins):
+        text.append(f"\n{note}", style="yellow")
     return text
 
 

@@ -71,13 +71,12 @@ def test_own_methods_and_benchmarks_are_compared_in_two_processes(folder, mnemon
     assert record(folder / "it" / "joint" / "seed-0")["plugins"] == ["own_benchmark"]
     resumed = command(folder, "compare", "--resume", "it", *OWN[:4], "--no-report")
     assert resumed.returncode == 0, resumed.stderr
-    missing = command(folder, "compare", "--resume", "it", *OWN[:2])
-    assert missing.stderr.startswith(
-        "mnemon: The plugin own_benchmark is not loaded: add --plugin own_benchmark. Unknown"
-    )
-    shown = command(folder, "show", "it")
-    assert shown.returncode == 0
-    assert "dark-replay" in shown.stdout
+    missing, shown = mnemon("compare", "--resume", folder / "it"), mnemon("show", folder / "it")
+    note = "Needs the plugins own_benchmark, own_method, which are not loaded: to resume, add --plugin own_benchmark"
+    assert note in missing.err
+    assert shown.code == 0
+    assert "dark-replay" in shown.out
+    assert note in " ".join(shown.out.split())
 
 
 def test_a_preset_of_ones_own_is_run_and_stopped_for_lack_of_its_plugin(folder, mnemon):
@@ -86,9 +85,11 @@ def test_a_preset_of_ones_own_is_run_and_stopped_for_lack_of_its_plugin(folder, 
     assert record(folder / "it" / "seed-1")["plugins"] == ["my_methods"]
     missing = mnemon("run", "--resume", folder / "it")
     assert missing.code == 2
-    assert missing.err.startswith(
-        "mnemon: The plugin my_methods is not loaded: add --plugin my_methods. Unknown method"
-    )
+    note = "Needs the plugin my_methods, which is not loaded: to resume, add --plugin my_methods."
+    assert missing.err.startswith(f"mnemon: {note} Unknown method")
+    assert note in " ".join(mnemon("show", folder / "it").out.split())
+    mnemon("report", folder / "it", "--out", folder / "it.html")
+    assert note in (folder / "it.html").read_text()
 
 
 def test_a_sweep_has_its_plugins_in_its_workers(folder):
