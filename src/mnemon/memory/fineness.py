@@ -30,8 +30,8 @@ Values = NDArray[np.float64]
 
 
 def rate(progress: float) -> float:
-    """Return the share of the learning rate after such a share of the steps: half a cosine."""
-    return 0.5 * (1 + math.cos(math.pi * progress))
+    """Return the share of the learning rate after such a share of the steps: all for half of them, then a cosine."""
+    return 0.5 * (1 + math.cos(math.pi * max(0.0, 2 * progress - 1)))
 
 
 def while_learning(moved: Values, from_own: Values, layout: Layout) -> Numbers:
