@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from mnemon.memory.code import LARGEST, Numbers
 from mnemon.memory.lattice import Layout, nearest_step
 
-ROUNDED_FROM = 0.5
+ROUNDED_FROM = 0.7
 """Share of a task's steps after which its weights go through the rounding."""
-COARSENESS = 1.0
+COARSENESS = 0.75
 """A step beside how far the weights of a tensor have moved (root mean square); later steps make up for it."""
 OCTAVE = 4
 """Indices of steps in which they halve."""
