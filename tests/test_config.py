@@ -156,7 +156,7 @@ def test_an_override_may_name_the_end_of_a_path():
 
 def test_an_unclear_name_is_answered_with_the_choices():
     message = refused(apply_override, {}, "hidden", 5, ["target.hidden", "method.hypernet.hidden"])
-    assert message == "Setting 'hidden' is not clear: say target.hidden or method.hypernet.hidden."
+    assert message == "Setting 'hidden' is ambiguous: write target.hidden or method.hypernet.hidden."
 
 
 BETAS = ["method.replay.beta", "method.beta", "method.replay.hypernet.init", "method.hypernet.init"]
@@ -176,7 +176,7 @@ def test_of_several_settings_of_a_section_the_outermost_is_meant():
 def test_at_equal_depth_a_name_is_still_not_clear():
     paths = ["method.replay.hypernet.chunk", "method.hypernet.chunk", "method.density.chunk"]
     assert refused(apply_override, {}, "chunk", 5, paths) == (
-        "Setting 'chunk' is not clear: say method.hypernet.chunk or method.density.chunk."
+        "Setting 'chunk' is ambiguous: write method.hypernet.chunk or method.density.chunk."
     )
 
 

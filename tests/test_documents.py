@@ -93,11 +93,13 @@ def test_the_python_of_a_document_runs(path, tmp_path, monkeypatch, capsys):
 
 
 def check_readme(names: dict, printed: str) -> None:
-    assert len(blocks(ROOT / "README.md")) == 5
+    assert len(blocks(ROOT / "README.md")) == 6
+    assert len(names["study"]) == 3
+    assert names["table"].methods == ["joint", "from-scratch"]
     model = names["model"]
     assert model.tasks == ["monday", "tuesday"]
     assert min(model.evaluate(names[day], task=day) for day in model.tasks) >= 95
     assert len(names["answer"].task) == 3
     assert "monday: classes, 901 examples" in printed
     assert "\n0 task 1 True\n" in printed
-    assert {path.name for path in Path().iterdir()} == {"memory.mnemon", "monday.pt2"}
+    assert {path.name for path in Path().iterdir()} == {"memory.mnemon", "monday.pt2", "page.html", "runs"}

@@ -77,7 +77,7 @@ def test_lists_of_many_numbers_are_read():
 
 @pytest.mark.parametrize("text", [r'"\ud800"', r'["a", "\udfff"]', r'{"\ud800": 1}', r'{"a": {"b": "\udc80x"}}'])
 def test_half_characters_are_refused(text):
-    assert refused(read_json, text) == "a text is no Unicode: surrogates not allowed"
+    assert refused(read_json, text) == "a text is not Unicode: surrogates not allowed"
 
 
 def test_pairs_of_halves_are_one_character():

@@ -101,8 +101,10 @@ def test_a_notebook_cannot_travel():
 
 
 def test_a_missing_plugin_is_named_with_what_to_type():
-    assert plugins.remedy(["a"]) == "The plugin a is not loaded: add --plugin a."
-    assert plugins.remedy(["a", "b"]) == "The plugins a, b are not loaded: add --plugin a --plugin b."
+    assert plugins.note_of_missing(["a"]) == "Needs the plugin a, which is not loaded: to resume, add --plugin a."
+    several = "Needs the plugins a, b, which are not loaded: to resume, add --plugin a --plugin b."
+    assert plugins.note_of_missing(["a", "b"]) == several
+    assert plugins.note_of_missing([]) == ""
 
 
 def test_installed_plugins_are_loaded_once_and_a_broken_one_is_a_line(monkeypatch, caplog):

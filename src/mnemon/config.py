@@ -207,7 +207,7 @@ def find_setting(name: str, paths: Sequence[str], of: str = "") -> str:
         outermost = min(path.count(".") for path in matches)
         matches = [path for path in matches if path.count(".") == outermost]
     if len(matches) > 1:
-        raise UsageError(f"Setting '{name}' is not clear: say {' or '.join(matches)}.")
+        raise UsageError(f"Setting '{name}' is ambiguous: write {' or '.join(matches)}.")
     return matches[0]
 
 

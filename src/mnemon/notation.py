@@ -91,7 +91,7 @@ def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise NotationError(f"a text is no Unicode: {error.reason}") from None
+        raise NotationError(f"a text is not Unicode: {error.reason}") from None
 
 
 def _too_deep(what: str) -> str:

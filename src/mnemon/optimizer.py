@@ -144,11 +144,13 @@ class OptimizerConfig:
         check_not_negative("optimizer.weight_decay", self.weight_decay)
         if len(self.milestones) != len(self.factors):
             raise UsageError(
-                f"optimizer.milestones and optimizer.factors must be of one length, not {len(self.milestones)} and "
-                f"{len(self.factors)}."
+                "optimizer.milestones and optimizer.factors must have the same length, not "
+                f"{len(self.milestones)} and {len(self.factors)}."
             )
         if list(self.milestones) != sorted(self.milestones) or any(not 0 <= m <= 1 for m in self.milestones):
-            raise UsageError(f"optimizer.milestones must be rising shares from 0 to 1, not {list(self.milestones)}.")
+            raise UsageError(
+                f"optimizer.milestones must be increasing shares from 0 to 1, not {list(self.milestones)}."
+            )
         for factor in self.factors:
             check_not_negative("optimizer.factors", factor)
         if not 0 <= self.warmup < 1:

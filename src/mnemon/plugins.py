@@ -11,7 +11,7 @@ import importlib
 import importlib.metadata
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,10 +84,13 @@ def missing(modules: Iterable[str]) -> list[str]:
     return [module for module in wanted if module not in _used]
 
 
-def remedy(modules: Sequence[str]) -> str:
-    """Say which plugins are missing, and what to do."""
-    some = f"plugin {modules[0]} is" if len(modules) == 1 else f"plugins {', '.join(modules)} are"
-    return f"The {some} not loaded: add {' '.join(f'--plugin {module}' for module in modules)}."
+def note_of_missing(modules: Iterable[str]) -> str:
+    """Say which of the plugins of a run are missing, and what to do; nothing if all are there."""
+    found = missing(modules)
+    if not found:
+        return ""
+    some = f"plugin {found[0]}, which is" if len(found) == 1 else f"plugins {', '.join(found)}, which are"
+    return f"Needs the {some} not loaded: to resume, add {' '.join(f'--plugin {module}' for module in found)}."
 
 
 def load_installed() -> None:

@@ -46,13 +46,11 @@ class Problem:
     def __post_init__(self) -> None:
         if self.kind is TaskKind.REGRESSION:
             if self.scenario is not Scenario.CL1:
-                raise UsageError(
-                    f"Scenario {self.scenario.value} needs classes to choose from; this is regression: take cl1."
-                )
+                raise UsageError(f"Scenario {self.scenario.value} needs classes, and this is a regression: use cl1.")
             return
         if self.outputs_per_task < 2 and self.scenario is not Scenario.CL3:
             raise UsageError(
-                f"With one class per task nothing is to be told apart in {self.scenario.value}: take scenario=cl3."
+                f"With one class per task there is nothing to distinguish in {self.scenario.value}: use scenario=cl3."
             )
         most = 1 - 1 / self.outputs_per_task
         if self.label_smoothing > most > 0:

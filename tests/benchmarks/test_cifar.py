@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mnemon.benchmarks import download, files, sources
+from mnemon.benchmarks import files, sources
 from mnemon.errors import DataError
 
 
@@ -99,7 +100,7 @@ def test_a_disk_that_is_full_while_unpacking_is_named(cifar_files, cache, server
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path if broken == "write_bytes" else download.os, broken, full)
+    monkeypatch.setattr(Path if broken == "write_bytes" else os, broken, full)
     with pytest.raises(DataError) as error:
         sources.load("cifar-10")
     assert f"and the cache folder '{cache}/cifar-10' cannot be written (No space left on device). Name" in str(

@@ -186,7 +186,7 @@ def test_more_bytes_than_a_file_can_have_are_not_taken(server, served, cache):
 @pytest.mark.parametrize("length", ["many", "-5", "9" * 5000, "1e3"])
 def test_a_size_that_is_no_number_is_refused(server, served, cache, length):
     server.announced[f"/good/{NAME}"] = length
-    assert "the size that it names is no number" in refused(server.mirror("good"), served, cache)
+    assert "its content-length is not a number" in refused(server.mirror("good"), served, cache)
     assert everything_under(cache) == []
 
 

@@ -76,13 +76,13 @@ def test_a_long_file_is_refused_without_being_read_whole(tmp_path, zip_it):
 def test_a_zipped_file_cut_anywhere_is_refused(tmp_path_factory, kept):
     path = written(tmp_path_factory.mktemp("cut"), gzip.compress(CONTENT)[:kept])
     message = refused(path)
-    assert re.search(r"is damaged or cut short: \d+ of 40 bytes could be unpacked\. Put a good copy", message)
+    assert re.search(r"is damaged or truncated: \d+ of 40 bytes could be decompressed\. Put a good copy", message)
 
 
 def test_a_zipped_file_with_a_flipped_bit_is_refused(tmp_path):
     zipped = bytearray(gzip.compress(CONTENT))
     zipped[-6] ^= 1
-    assert "is damaged or cut short: " in refused(written(tmp_path, bytes(zipped)))
+    assert "is damaged or truncated: " in refused(written(tmp_path, bytes(zipped)))
 
 
 def test_an_empty_file_is_refused(tmp_path):

@@ -140,6 +140,6 @@ def test_numbers_to_predict_are_taken_from_the_tasks_own_head(problem):
 
 @pytest.mark.parametrize("scenario", [CL2, CL3])
 def test_regression_is_refused_where_the_task_is_not_told(scenario):
-    message = f"Scenario {scenario.value} needs classes to choose from; this is regression: take cl1."
+    message = f"Scenario {scenario.value} needs classes, and this is a regression: use cl1."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         Problem(TaskKind.REGRESSION, 3, (4,), 1, TargetConfig(), OptimizerConfig(), 0.0, scenario)

@@ -163,7 +163,7 @@ def test_status_names_every_set_and_downloads_nothing(cache):
     found = states()
     assert list(found) == ["digits", "mnist", "fashion-mnist", "cifar-10", "cifar-100"]
     assert found["digits"] == sources.DataStatus(
-        "digits", True, True, "scikit-learn", None, "part of scikit-learn, nothing to fetch"
+        "digits", True, True, "scikit-learn", None, "part of scikit-learn, no download needed"
     )
     for name in list(found)[1:]:
         how = "downloaded on first use from https://127.0.0.1:9/data/, or --data FOLDER or MNEMON_DATA"

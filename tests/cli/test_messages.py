@@ -28,8 +28,8 @@ def test_an_unknown_preset_is_answered_with_the_nearest_and_what_lists_all(refus
     ("setting", "message"),
     [
         ("stesp=3", "Unknown setting 'stesp' of split-digits and hypernet. Did you mean 'steps'? `mnemon settings` lists them all."),
-        ("hidden=[5]", "Setting 'hidden' is not clear: say method.hypernet.hidden or target.hidden."),
-        ("activation=relu", "Setting 'activation' is not clear: say method.hypernet.activation or target.activation."),
+        ("hidden=[5]", "Setting 'hidden' is ambiguous: write method.hypernet.hidden or target.hidden."),
+        ("activation=relu", "Setting 'activation' is ambiguous: write method.hypernet.activation or target.activation."),
         ("steps", "--set takes name=value, not 'steps'."),
         ("=5", "--set takes name=value, not '=5'."),
         ("method=hypernett", f"Unknown method 'hypernett'. Did you mean 'hypernet'? Choose one of: {METHODS}"),
@@ -220,7 +220,7 @@ def test_an_edited_config_is_not_resumed(refused, stopped):
         (lambda content: b"", "is damaged: "),
         (lambda content: content[: len(content) // 2], "is damaged: "),
         (lambda content: content[:-1], "is damaged: "),
-        (lambda content: content[:-5] + b"\0\0\0" + content[-2:], "is damaged: its content is not what was saved."),
+        (lambda content: content[:-5] + b"\0\0\0" + content[-2:], "is damaged: its content has changed since it was saved."),
         (lambda content: b"not a checkpoint at all", "is damaged: "),
     ],
 )  # fmt: skip
@@ -236,7 +236,7 @@ def test_a_foreign_checkpoint_is_named_and_nothing_is_lost(refused, stopped):
     save_file({"weight": torch.ones(3)}, stopped / FILE)
     before = contents(stopped)
     assert refused("run", "--resume", stopped) == (
-        f"{stopped / FILE} was not written by mnemon: its header holds no facts of a run."
+        f"{stopped / FILE} was not written by mnemon: its header is not that of a run."
     )
     assert contents(stopped) == before
 

@@ -62,7 +62,7 @@ def test_a_run_with_embeddings_of_two_numbers_has_a_map_in_its_report(mnemon, mo
     words = with_settings("method.hypernet.embedding_size=2", "steps=4", "n_tasks=2", "target.hidden=[20]")
     outcome = mnemon("run", "split-digits", *words, "--seeds", "2", "--workers", "1", "--out", "run", "--quiet")
     assert outcome.out.count("Mapping the embedding space for the report …\n") == 1
-    assert "from each place of the embedding space" in (tmp_path / "run" / "report.html").read_text()
+    assert "at each point of the embedding space" in (tmp_path / "run" / "report.html").read_text()
     space = EmbeddingMap.read(tmp_path / "run" / "seed-0")
     assert (len(space.xs), list(space.accuracy)) == (3, ["0,1", "2,3"])
     assert EmbeddingMap.read(tmp_path / "run" / "seed-1") is None
@@ -73,7 +73,9 @@ def test_a_regression_has_no_map_but_its_predictions(mnemon, monkeypatch, tmp_pa
     monkeypatch.delenv("MNEMON_NO_REPORT")
     outcome = mnemon("run", "toy", *with_settings("steps=4"), "--out", "run", "--quiet")
     assert "Mapping" not in outcome.out
-    assert "What is predicted at the end and what is true, seed 0" in (tmp_path / "run" / "report.html").read_text()
+    assert (
+        "Predictions after the last task, and true values, seed 0" in (tmp_path / "run" / "report.html").read_text()
+    )
 
 
 def test_a_report_of_its_own(mnemon, finished, tmp_path, opened, monkeypatch):

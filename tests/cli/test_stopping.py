@@ -117,9 +117,7 @@ def test_a_run_out_of_disk_space_keeps_its_checkpoint_and_goes_on(mnemon, whole,
     assert process.exitcode == 2
     (line,) = output.read_text().splitlines()
     assert line.startswith(f"mnemon: Could not save the checkpoint in {folder}: ")
-    assert line.endswith(
-        "The last good one is kept. Make room for it, or see that the folder can be written to, and resume."
-    )
+    assert line.endswith("The last good one is kept. Free some space or make the folder writable, then resume.")
     assert sorted(contents(folder)) == [FILE, "config.toml", "losses.jsonl", "record.json"]
     assert (load(folder)[1]["task_id"], load(folder)[1]["step"]) == (1, 0)
     assert mnemon("run", "--resume", folder).code == 0

@@ -69,7 +69,7 @@ def test_killed_workers_and_parents_cost_no_finished_trial(start, tmp_path):
     assert len({json.dumps(trial.settings) for trial in trials if trial.state in COUNTED}) == 7
     assert any(trial.state == "failed" for trial in trials)
     assert "7 of 7 trials: 7 finished." in outcome.out
-    assert "The best on the test data: mnemon run sweep/best.toml\n" in outcome.out
+    assert "Run the best settings on the test data: mnemon run sweep/best.toml\n" in outcome.out
 
 
 @linux
@@ -186,7 +186,7 @@ def test_a_sweep_on_a_disk_that_is_read_only_is_refused_in_one_line(mnemon, refu
         message = refused("sweep", "--resume", "sweep")
     assert message == (
         "The sweep in sweep cannot be written: Read-only file system. "
-        "Make room for it, or see that the folder can be written to, and resume."
+        "Free some space or make the folder writable, then resume."
     )
     assert contents(tmp_path) == before
 

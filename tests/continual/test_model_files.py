@@ -224,7 +224,7 @@ def damaged(file: Path, copy: Path, how: str) -> Path:
 
 DAMAGES = {
     "cut off": "{path} is damaged: ",
-    "other numbers": "{path} is damaged: its content is not what was saved.",
+    "other numbers": "{path} is damaged: its content has changed since it was saved.",
     "empty": "{path} is damaged: ",
     "newer": f"{{path}} has format {FORMAT + 1}; this version reads format {FORMAT}.",
     "without tasks": "{path} is damaged: its header holds no model (The setting 'header.tasks' is missing).",

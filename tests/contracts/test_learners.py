@@ -289,7 +289,7 @@ def test_a_learner_is_defined_everywhere_unless_it_infers_the_task_or_must_be_to
 
 
 def test_where_the_task_is_told_a_classifier_of_tasks_is_refused():
-    message = "In cl1 the task is told and nothing is left to infer: take method.name=hypernet."
+    message = "In cl1 the task is given and there is nothing to infer: use method.name=hypernet."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         LEARNERS["hypernet-tir"](tiny.config_of("hypernet-tir"), PROBLEM)
 
@@ -461,7 +461,7 @@ def test_an_answer_is_a_place_among_the_outputs_seen_and_a_task_that_was_begun(c
 def test_one_that_must_be_told_the_task_gives_no_answer_without_it(name, called, train, inputs):
     assert name in TOLD
     learner = train(LEARNERS[name](tiny.config_of(name), PROBLEM), (0, 0), (1, 0), steps=1)
-    with pytest.raises(UsageError, match=f"^{called} has to be told the task: ask with predict\\.$"):
+    with pytest.raises(UsageError, match=f"^{called} needs the task: use predict\\.$"):
         learner.answer(inputs)
 
 

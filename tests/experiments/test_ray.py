@@ -12,14 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from mnemon.cli.options import Computing
 from mnemon.errors import UsageError
+from mnemon.experiments.api.options import Options
 from mnemon.experiments.compute import Compute
 from mnemon.experiments.engines import check_engine, open_engine
 from mnemon.experiments.engines.ray import RayTasks
 from mnemon.experiments.job import RunContext
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run_config import resolve
+from mnemon.experiments.screen import Screen
 from mnemon.experiments.study import new_jobs, run_jobs
 from mnemon.results.record import RunRecord
 from mnemon.training.trainer import Stopped
@@ -111,7 +112,7 @@ def test_where_the_folder_is_not_seen_the_files_come_back_also_when_stopped(clus
 
 
 def test_which_devices_there_are_is_left_to_the_workers(cluster, tmp_path):
-    compute = Computing(device="cuda:9", on="ray").compute()
+    compute = Options(Screen(), device="cuda:9", on="ray").compute()
     _, jobs = new_jobs(resolve(load_preset("toy"), SETTINGS), range(1), tmp_path / "run", compute)
     with pytest.raises(UsageError, match=r"^Device 'cuda:9' is not available here\. Choose one of: auto, "):
         run_jobs(jobs, RunContext(compute, workers=None, on="ray"))

@@ -1,4 +1,4 @@
-"""What a run leaves in its record: what it was tested on, and which mechanisms never acted."""
+"""What a run leaves in its record: what it was tested on, and which mechanisms had no effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from mnemon.training.trainer import Stopped
 PLACE = Compute("cpu")
 SMALL = ("steps=3", "batch_size=8", "target.hidden=[6]", "n_tasks=2")
 IDLE = (
-    "The penalty on changes of important weights never acted: 'penalty' was 0 in every step from the second task on."
+    "The penalty on changes of important weights had no effect: "
+    "'penalty' was 0 in every step from the second task on."
 )
 
 
@@ -54,7 +55,7 @@ def test_a_task_that_was_not_learned_is_in_the_record(tmp_path):
     record = execute(
         Job(0, config("finetuned-target", "lr=1e-9"), 0, new_folder(tmp_path / "run")), RunContext(PLACE)
     )
-    assert record.alarms[0].startswith("Task 1 ('0,1') was not learned: 50.56 right after it;")
+    assert record.alarms[0].startswith("Task 1 ('0,1') was not learned: 50.56 after learning it;")
 
 
 def test_a_run_that_was_stopped_remembers_what_acted_before(tmp_path):

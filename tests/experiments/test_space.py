@@ -108,7 +108,7 @@ def test_a_trial_has_the_fixed_and_the_chosen_settings(space):
     ("search", "message"),
     [
         ("btea = [1]", "Unknown setting 'btea' of toy-regression and hypernet. Did you mean 'beta'? `mnemon settings` lists them all."),
-        ("hidden = [[1]]", "Setting 'hidden' is not clear: say method.hypernet.hidden or target.hidden."),
+        ("hidden = [[1]]", "Setting 'hidden' is ambiguous: write method.hypernet.hidden or target.hidden."),
         ("lr = {low = 1.0, high = 0.1}", "lr: The range is empty: low is 1.0 and high is 0.1."),
         ("lr = {low = 0.1, high = 0.1}", "lr: The range is empty: low is 0.1 and high is 0.1."),
         ("lr = []", "lr: choices must be a list with something in it, not []."),

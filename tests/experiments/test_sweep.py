@@ -154,7 +154,7 @@ def test_a_sweep_on_a_full_disk_ends_in_one_line_and_is_resumed_when_there_is_ro
             sweep(trials=2)
     assert str(error.value) == (
         f"The sweep in {tmp_path / 'sweep'} cannot be written: No space left on device. "
-        "Make room for it, or see that the folder can be written to, and resume."
+        "Free some space or make the folder writable, then resume."
     )
     assert [trial.state for trial in sweep(trials=2) if trial.state in COUNTED] == ["finished"] * 2
 

@@ -158,7 +158,7 @@ def test_a_task_s_kept_statistics_do_not_move_when_others_are_learned(make, blob
 
 def test_generated_statistics_have_no_importance():
     message = (
-        "method.penalty=weighted knows no importance of generated statistics: take method.statistics=per-task, "
+        "method.penalty=weighted has no importance for generated statistics: use method.statistics=per-task, "
         "or another penalty."
     )
     config = MemoryConfig(penalty=PenaltyForm.WEIGHTED, hypernet=HypernetConfig(chunk=19))

@@ -1,4 +1,4 @@
-"""The classifier of tasks: a softmax that grows, half real and half replayed."""
+"""The task classifier: a softmax that grows, half real and half replayed."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_scores_are_log_probabilities_of_the_tasks_begun(classifier):
 @pytest.mark.parametrize("model", ["plain-vae", "present"])
 def test_a_replay_model_that_cannot_name_the_tasks_is_refused(model):
     message = (
-        f"Replay by {model} cannot say which task a sample is of, and so cannot train a classifier of tasks: "
+        f"Replay by {model} does not know the task of a sample, and cannot train a task classifier: "
         "set method.replay.model to vae, gan or real."
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):

@@ -83,7 +83,7 @@ def test_tasks_of_different_class_counts_are_compared_by_their_share_of_the_most
 
 
 def test_a_task_of_one_class_is_refused():
-    message = "A task of one class has no entropy: take method.name=replay, or more classes per task."
+    message = "A task of one class has no entropy: use method.name=replay, or more classes per task."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         entropies([torch.zeros(4, 2), torch.zeros(4, 1)])
 

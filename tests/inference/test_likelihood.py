@@ -144,18 +144,18 @@ def test_settings_that_make_no_density_are_refused():
         DensityConfig(samples=0)
     with pytest.raises(UsageError, match=r"density\.decoder must hold widths of at least 1, not \[0\]\."):
         DensityConfig(decoder=(0,))
-    with pytest.raises(UsageError, match="a weighted one is for classifiers"):
+    with pytest.raises(UsageError, match="weighted is for classifiers only"):
         DensityConfig(penalty=PenaltyForm.WEIGHTED)
 
 
 def test_in_cl1_there_is_nothing_to_infer(problem):
-    with pytest.raises(UsageError, match=r"In cl1 the task is told and nothing is left to infer: .*=hypernet\."):
+    with pytest.raises(UsageError, match=r"In cl1 the task is given and there is nothing to infer: .*=hypernet\."):
         HypernetLIK(HypernetLIK.Config(hypernet=SMALL), problem())
 
 
 def test_more_tasks_than_corners_are_refused(problem):
     config = DensityConfig(encoder=(3,), decoder=(3,), latent=2, new_embedding=NewEmbedding.APART, hypernet=LINEAR)
-    message = "density.hypernet.embedding_size must be at least 3 for 4 embeddings that start apart, not 2."
+    message = "density.hypernet.embedding_size must be at least 3 for 4 embeddings with new_embedding=apart, not 2."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         LikelihoodInference(config, 9, 2, problem().optimizer, capacity=4)
 

@@ -192,7 +192,7 @@ def test_numbers_are_not_for_statistics_alone(problem):
     from mnemon.benchmarks.task import TaskKind
 
     made = replace(problem(shape=(6,), scenario=Scenario.CL1), kind=TaskKind.REGRESSION)
-    with pytest.raises(UsageError, match=r"this is regression: take method\.name=hypernet"):
+    with pytest.raises(UsageError, match=r"is a regression: use method\.name=hypernet"):
         StatisticsLearner(StatisticsLearner.Config(), made)
 
 

@@ -309,7 +309,7 @@ def test_a_network_that_is_no_chain_is_refused(make, monkeypatch):
 @pytest.mark.parametrize("scenario", ["cl2", "cl3"])
 def test_where_the_task_is_not_told_it_is_refused(scenario, problem):
     message = (
-        f"HAT must be told the task to know its gates, and in {scenario} it is not: "
+        f"HAT chooses its gates by the task, which is not given in {scenario}: "
         "take training.scenario=cl1, or a method that infers the task."
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):

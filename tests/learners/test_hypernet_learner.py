@@ -311,6 +311,6 @@ def test_inputs_in_a_row_have_one_vote(problem, blobs):
 
 
 def test_where_the_task_is_told_there_is_nothing_to_vote_on(problem):
-    message = "In cl1 the task is told and there is nothing to vote on: method.vote is 4."
+    message = "In cl1 the task is given and there is nothing to vote on: method.vote is 4."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         HypernetLearner(HypernetLearner.Config(hypernet=SMALL, vote=4), problem())

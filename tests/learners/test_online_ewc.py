@@ -223,7 +223,7 @@ def test_for_regression_numbers_are_drawn_around_the_answers(problem):
 
 
 def test_for_regression_the_likeliest_answers_are_refused(problem):
-    message = "For regression the likeliest answer has no gradient: set method.labels to true or sampled."
+    message = "In a regression the most likely answer has no gradient: set method.labels to true or sampled."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         OnlineEWC(OnlineEWC.Config(labels=Labels.PREDICTED), problem(kind=TaskKind.REGRESSION, outputs=1))
 

@@ -204,7 +204,7 @@ def test_soft_targets_are_those_of_the_network_before_the_task(learn, picture_ba
 
 
 def test_regression_is_refused(problem):
-    message = "Replay with soft targets is for classification: take method.name=hypernet for regression."
+    message = "Replay with soft targets is for classification: use method.name=hypernet for regression."
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         ReplayLearner(tiny.config_of("replay"), problem(kind=TaskKind.REGRESSION))
 

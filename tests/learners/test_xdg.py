@@ -110,7 +110,7 @@ def test_statistics_of_batch_norm_are_kept_per_task(make, picture_batch, normali
 @pytest.mark.parametrize("scenario", ["cl2", "cl3"])
 def test_where_the_task_is_not_told_it_is_refused(scenario, problem):
     message = (
-        f"XdG must be told the task to know its gates, and in {scenario} it is not: "
+        f"XdG chooses its gates by the task, which is not given in {scenario}: "
         "take training.scenario=cl1, or a method that infers the task."
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):

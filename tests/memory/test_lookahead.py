@@ -277,7 +277,7 @@ def test_a_lookahead_that_cannot_be_compiled_is_taken_as_without(monkeypatch):
     put_gradients(module)
     optimizer.step()
     put_gradients(module)
-    with pytest.warns(UserWarning, match="The lookahead is not compiled, and as fast as without: RuntimeError: No C"):
+    with pytest.warns(UserWarning, match="The lookahead runs uncompiled, at its usual speed: RuntimeError: No C"):
         first = values(one.step())
     assert_same(first, values(other.step()))
     assert_same(values(one.step()), first)  # and without another warning

@@ -134,7 +134,7 @@ def test_inputs_that_are_no_probabilities_are_refused(model, low, high, words, a
         ({"beta": -1.0}, "replay.beta must be a finite number of at least 0, not -1.0."),
         (
             {"penalty": PenaltyForm.WEIGHTED},
-            "replay.penalty must be exact or plain: a weighted one is for classifiers.",
+            "replay.penalty must be exact or plain: weighted is for classifiers only.",
         ),
     ],
 )
@@ -278,7 +278,7 @@ def test_what_does_not_divide_evenly_goes_to_any_task(model, alone, learn, pictu
 
 def test_at_least_one_sample_is_asked_for(alone, learn):
     learner = learn(alone(), (0, 0), (1, 0))
-    with refused("Ask for at least one sample, not 0."):
+    with refused("n must be at least 1, not 0."):
         learner.replay.sample(0, [0])
 
 

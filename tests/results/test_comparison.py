@@ -168,9 +168,9 @@ def test_a_comparison_of_which_nothing_is_finished_is_shown(compared):
 
 
 def test_alarms_are_shown_once_for_each_method(compared):
-    alarm = {"alarms": ["The penalty never acted."]}
+    alarm = {"alarms": ["The penalty had no effect."]}
     text = text_of(compared(a=[alarm, alarm], b=[{}, {}], c=[alarm, {}]))
-    assert text.endswith("mean ± SEM\na: The penalty never acted.\nc: The penalty never acted.\n")
+    assert text.endswith("mean ± SEM\na: The penalty had no effect.\nc: The penalty had no effect.\n")
 
 
 def test_a_test_on_held_out_data_is_said_to_be_one(compared):

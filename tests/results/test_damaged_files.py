@@ -166,7 +166,7 @@ def test_runs_of_one_experiment_that_learned_different_tasks_are_not_averaged(ma
     for seed, names in enumerate((["a", "b"], ["a", "c"])):
         (tmp_path / f"seed-{seed}").mkdir()
         make_record(seed=seed, task_names=names).write(tmp_path / f"seed-{seed}")
-    with pytest.raises(UsageError, match=r"^There are runs of different tasks here, though of the same settings"):
+    with pytest.raises(UsageError, match=r"^There are runs with the same settings and different tasks here"):
         show(tmp_path)
     assert len(gather([tmp_path])) == 2  # a report keeps them apart
 

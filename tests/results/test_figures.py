@@ -275,7 +275,7 @@ def test_accuracy_against_a_setting_with_published_points():
         ("b", 1, 80, 80, 80),
     ]
     assert [(p["label"], p["mean"], p["low"]) for p in published] == [("a", 89, 88.5)]
-    with pytest.raises(UsageError, match="no place for values of beta that are not above 0"):
+    with pytest.raises(UsageError, match="cannot show values of beta that are 0 or negative"):
         figures.accuracy_against([Series("a", [Point(0, 1)])], "beta", log=True)
 
 

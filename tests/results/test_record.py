@@ -41,7 +41,7 @@ def no_constants(name: str) -> float:
         {"published": "97.57 ± 0.02", "config": {"published": "97.57 ± 0.02"}},
         {"losses": []},
         {"untrained": []},
-        {"alarms": ["The penalty never acted: 'penalty' was 0 in every step from the second task on."]},
+        {"alarms": ["The penalty had no effect: 'penalty' was 0 in every step from the second task on."]},
     ],
 )
 def test_a_record_is_read_as_it_was_written(make_record, tmp_path, changes):
@@ -136,7 +136,7 @@ def test_a_record_that_contradicts_itself_is_refused(make_record, tmp_path, chan
 
 
 def test_a_record_from_before_there_were_alarms_has_none(make_record, tmp_path):
-    make_record(alarms=["Something never acted."]).write(tmp_path)
+    make_record(alarms=["Something had no effect."]).write(tmp_path)
     edit(tmp_path, alarms="drop")
     assert RunRecord.read(tmp_path).alarms == []
 

@@ -1,4 +1,4 @@
-"""What is said at the end of a run: a mechanism that never acted, a task that was not learned; and nothing else."""
+"""What is said at the end of a run: a mechanism that had no effect, a task that was not learned; and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mnemon.training.trainer import Progress, Trainer, idle_mechanisms, task_ala
 
 
 def never(what: str, term: str) -> str:
-    return f"{what} never acted: '{term}' was 0 in every step from the second task on."
+    return f"{what} had no effect: '{term}' was 0 in every step from the second task on."
 
 
 IDLE = {
@@ -49,7 +49,9 @@ def test_a_mechanism_that_never_acts_is_named_unless_it_was_switched_off(method,
 def test_gates_that_use_no_unit_hold_nothing(make_trainer):
     trainer = make_trainer(method="hat")
     trainer.learner.finish_learning = lambda examples: None  # nothing is ever counted as used
-    assert idle_mechanisms(trainer.learner, trainer.run()) == [never("The hold on weights of used units", "held")]
+    assert idle_mechanisms(trainer.learner, trainer.run()) == [
+        never("The protection of the weights of used units", "held")
+    ]
 
 
 def test_replay_that_was_never_drawn_is_named(make_trainer):
@@ -63,7 +65,7 @@ def test_all_idle_mechanisms_are_named(make_trainer):
     learner = make_trainer(method="hypernet-tir").learner
     assert idle_mechanisms(learner, Progress(task_id=3, peaks={"task_loss": 1.0})) == [
         never("The penalty on changes of generated weights", "penalty"),
-        never("The loss of the classifier of tasks", "inference_loss"),
+        never("The loss of the task classifier", "inference_loss"),
         never("The penalty on changes of what is replayed", "replay_penalty"),
     ]
 
@@ -101,8 +103,8 @@ def test_a_task_with_one_answer_to_everything_is_named_and_one_that_was_forgotte
     nan = math.nan
     progress = Progress(task_id=3, matrix=[[90.0, nan, nan], [90.0, share, nan], [20.0, 20.0, share + 10]])
     assert task_alarms(stream, progress) == [
-        f"Task 2 ('sign -1.0') was not learned: {share:.2f} right after it; its most frequent class as the answer to "
-        f"everything scores {share:.2f}. Try a smaller optimizer.lr, or more steps."
+        f"Task 2 ('sign -1.0') was not learned: {share:.2f} after learning it; always answering its most "
+        f"frequent class scores {share:.2f}. Try a smaller optimizer.lr, or more steps."
     ]
 
 
@@ -110,12 +112,12 @@ def test_a_task_with_one_answer_to_everything_is_named_and_one_that_was_forgotte
     ("score", "inferred", "said"),
     [
         (40.0, 41.0, ""),
-        (20.0, 41.0, "was not learned: 20.00 right after it"),
-        (40.0, math.nan, "was not learned: 40.00 right after it"),
+        (20.0, 41.0, "was not learned: 20.00 after learning it"),
+        (40.0, math.nan, "was not learned: 40.00 after learning it"),
         (25.1, 25.1, ""),
-        (24.9, 24.9, "was hardly recognised: right after it, 24.90 % of its inputs were taken for it; guessing among "
-         "the tasks so far finds 50.00 %."),
-        (0.0, 0.0, "was hardly recognised: right after it, 0.00 % of its inputs were taken for it; "),
+        (24.9, 24.9, "was hardly identified: after learning it, 24.90 % of its inputs were assigned to it; guessing "
+         "among the tasks so far gives 50.00 %."),
+        (0.0, 0.0, "was hardly identified: after learning it, 0.00 % of its inputs were assigned to it; "),
     ],
 )  # fmt: skip
 def test_a_task_that_is_taken_for_another_one_is_not_called_unlearned(score, inferred, said, stream):

@@ -83,13 +83,13 @@ def test_a_checkpoint_with_a_changed_tensor_byte_is_refused(tmp_path_factory, da
     output_index = data.draw(st.integers(start, len(content) - 1))
     content[output_index] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
-    assert refused(folder) == f"{path} is damaged: its content is not what was saved."
+    assert refused(folder) == f"{path} is damaged: its content has changed since it was saved."
 
 
 def test_a_file_of_another_program_is_refused(tmp_path):
     save_file({"weight": torch.ones(3)}, tmp_path / checkpoint.FILE, metadata={"format": "pt"})
     assert refused(tmp_path) == (
-        f"{tmp_path / checkpoint.FILE} was not written by mnemon: its header holds no facts of a run."
+        f"{tmp_path / checkpoint.FILE} was not written by mnemon: its header is not that of a run."
     )
 
 
@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(saved, monkeypatch, broken):
         checkpoint.save(saved, {"a": torch.zeros(2)}, {"step": 4})
     assert str(error.value) == (
         f"Could not save the checkpoint in {saved}: No space left on device. The last good one is kept. "
-        "Make room for it, or see that the folder can be written to, and resume."
+        "Free some space or make the folder writable, then resume."
     )
     monkeypatch.undo()
     tensors, facts = checkpoint.load(saved)
@@ -176,13 +176,13 @@ def test_a_header_that_says_something_else_of_the_same_bytes_is_refused(saved, b
     content = path.read_bytes()
     assert content.count(before) == 1
     path.write_bytes(content.replace(before, after))
-    assert refused(saved) == f"{path} is damaged: its content is not what was saved."
+    assert refused(saved) == f"{path} is damaged: its content has changed since it was saved."
 
 
 def test_the_digest_cannot_be_left_out(saved):
     path = saved / checkpoint.FILE
     path.write_bytes(path.read_bytes().replace(b'"digest"', b'"digett"'))
-    assert refused(saved) == f"{path} is damaged: its content is not what was saved."
+    assert refused(saved) == f"{path} is damaged: its content has changed since it was saved."
 
 
 def test_the_digest_of_a_known_file_is_the_sha_256_of_its_bytes_with_zeros_in_its_place(saved):

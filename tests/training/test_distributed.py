@@ -45,6 +45,7 @@ import sys, json
 from pathlib import Path
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.run import execute
 from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
@@ -56,7 +57,7 @@ with crew("cpu") as processes:
         if processes.leads:
             folder.mkdir()
         processes.any(False)
-        record = execute(config, 0, folder, Compute("cpu"), crew=processes)
+        record = execute(Job(0, config, 0, folder), RunContext(Compute("cpu"), crew=processes))
         other = processes.mean({"a": record.matrix[-1][0]})["a"]
         assert other == record.matrix[-1][0], "the processes have parted"
 leave(0)
@@ -68,6 +69,7 @@ from pathlib import Path
 from mnemon.errors import UsageError
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.compute import Compute
+from mnemon.experiments.job import Job, RunContext
 from mnemon.experiments.run import execute
 from mnemon.experiments.run_config import resolve
 from mnemon.training.distributed import crew, leave
@@ -75,7 +77,7 @@ with crew("cpu") as processes:
     config = resolve(load_preset("split-digits"), json.loads(sys.argv[1]))
     for case in ("absent", "damaged"):
         try:
-            execute(config, 0, Path(case) / str(processes.rank), Compute("cpu"), crew=processes)
+            execute(Job(0, config, 0, Path(case) / str(processes.rank)), RunContext(Compute("cpu"), crew=processes))
         except UsageError as error:
             Path(f"{case}-{processes.rank}.txt").write_text(str(error))
 leave(0)
@@ -191,7 +193,7 @@ def test_parts_of_a_batch_add_up_to_it():
     ("words", "batch_size", "message"),
     [
         (["method=hat"], 8, "Processes can share hypernet, online-ewc, synaptic-intelligence, finetuned-target, from-scratch, from-scratch-hypernet, joint, but not hat: run it without torchrun."),
-        (["lookahead=differentiated"], 8, "A differentiated lookahead is not shared by processes: take lookahead=constant."),
+        (["lookahead=differentiated"], 8, "Processes cannot share a differentiated lookahead: use lookahead=constant."),
         ([], 1, "training.batch_size is 1: too small for 2 processes."),
         (["method=joint"], 4, "training.batch_size is 4: of each of 4 earlier tasks a step has 1, too few for 2 processes; take at least 5."),
     ],
@@ -217,7 +219,7 @@ def test_the_least_batch_that_is_named_has_enough_of_every_earlier_task():
         ("cuda", 0, "This machine has GPUs for 0 of its 2 processes: take --device cpu."),
         ("cuda", 1, "This machine has GPUs for 1 of its 2 processes: take torchrun --nproc-per-node 1, or --device cpu."),
         ("auto", 1, "This machine has GPUs for 1 of its 2 processes: take torchrun --nproc-per-node 1, or --device cpu."),
-        ("cuda:1", 2, "--device cuda:1 is one GPU for all processes: take --device cuda, and each has its own."),
+        ("cuda:1", 2, "--device cuda:1 is one GPU for all processes: use --device cuda, and each process gets its own."),
     ],
 )  # fmt: skip
 def test_processes_without_a_gpu_of_their_own_are_refused(monkeypatch, device, gpus, message):

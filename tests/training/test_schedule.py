@@ -99,15 +99,15 @@ def test_a_run_with_epochs_and_a_schedule_resumes_as_if_it_had_not_stopped(blobs
         (lambda: TrainingConfig(epochs=0.0), "training.epochs must be a finite number above 0, not 0.0."),
         (
             lambda: OptimizerConfig(milestones=(0.5,)),
-            "optimizer.milestones and optimizer.factors must be of one length, not 1 and 4.",
+            "optimizer.milestones and optimizer.factors must have the same length, not 1 and 4.",
         ),
         (
             lambda: OptimizerConfig(milestones=(0.5, 0.2), factors=(0.1, 0.1)),
-            "optimizer.milestones must be rising shares from 0 to 1, not [0.5, 0.2].",
+            "optimizer.milestones must be increasing shares from 0 to 1, not [0.5, 0.2].",
         ),
         (
             lambda: OptimizerConfig(milestones=(80.0,), factors=(0.1,)),
-            "optimizer.milestones must be rising shares from 0 to 1, not [80.0].",
+            "optimizer.milestones must be increasing shares from 0 to 1, not [80.0].",
         ),
         (lambda: OptimizerConfig(warmup=1.0), "optimizer.warmup must be at least 0 and below 1, not 1.0."),
     ],

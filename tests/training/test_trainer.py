@@ -217,7 +217,7 @@ def test_without_a_checkpoint_none_is_promised(make_trainer, tmp_path):
 def test_weights_that_are_not_finite_are_neither_saved_nor_tested(make_trainer, tmp_path):
     broken = make_trainer("checkpoint_seconds=0", "lr=1e39", folder=tmp_path)
     with pytest.raises(
-        TrainingError, match=r"^learner/.* is not finite any more in task 1 .*, step 1; try a smaller"
+        TrainingError, match=r"^learner/.* became infinite or NaN in task 1 .*, step 1; try a smaller"
     ):
         broken.run()
     assert list(tmp_path.iterdir()) == []
@@ -226,17 +226,17 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_tested(make_trainer, 
 def test_a_stream_of_another_shape_is_refused(make_trainer):
     trainer = make_trainer()
     stream = replace(trainer.stream, tasks=trainer.stream.tasks[:1])
-    with pytest.raises(UsageError, match=r"has 1 tasks of \d+ outputs; the learner is made for \d+ of \d+\.$"):
+    with pytest.raises(UsageError, match=r"has 1 tasks of \d+ outputs; the learner was built for \d+ of \d+\.$"):
         Trainer(trainer.learner, stream, trainer.config, 0)
 
 
 def test_settings_that_the_learner_was_not_made_for_are_refused(make_trainer):
     trainer = make_trainer()
     for changes, message in (
-        ({"scenario": Scenario.CL3}, "The learner is made for scenario = cl1; training.scenario is cl3."),
+        ({"scenario": Scenario.CL3}, "The learner was built for scenario = cl1; training.scenario is cl3."),
         (
             {"label_smoothing": 0.1},
-            "The learner is made for label_smoothing = 0.0; training.label_smoothing is 0.1.",
+            "The learner was built for label_smoothing = 0.0; training.label_smoothing is 0.1.",
         ),
     ):
         with pytest.raises(UsageError) as error:

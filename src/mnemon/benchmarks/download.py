@@ -108,7 +108,7 @@ def fetch(url: str, path: Path, most: int) -> None:
         check_secure(response.url)
         length = response.headers.get("content-length", "0").strip()
         if not length.isdecimal() or len(length) > LONGEST_NUMBER:
-            raise RefusedError("the size that it names is no number")
+            raise RefusedError("its content-length is not a number")
         if int(length) > most:
             raise RefusedError(f"more than {most:,} bytes")
 

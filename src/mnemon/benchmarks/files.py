@@ -72,8 +72,8 @@ def decompressed(path: Path, file: DataFile) -> bytearray:
                 fill(content, stream, file.size + 1)
                 return content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        unpacked = f"{len(content):,} of {file.size:,} bytes could be unpacked"
-        raise DataError(f"'{path}' is damaged or cut short: {unpacked}. {REMEDY}") from error
+        unpacked = f"{len(content):,} of {file.size:,} bytes could be decompressed"
+        raise DataError(f"'{path}' is damaged or truncated: {unpacked}. {REMEDY}") from error
     except OSError as error:
         reason = error.strerror or error
         raise DataError(f"'{path}' cannot be read: {reason}. Put a readable copy in its place.") from error

@@ -74,13 +74,13 @@ def register_benchmark(name: str) -> Callable[[Made], Made]:
     """
 
     def add(made: Made) -> Made:
-        REGISTRY.add(name, _settings_of(made))
+        REGISTRY.add(name, settings_of(made))
         return made
 
     return add
 
 
-def _settings_of(made: Callable[..., Any]) -> type[Benchmark]:
+def settings_of(made: Callable[..., Any]) -> type[Benchmark]:
     """Return the settings of a benchmark; of a function, those that have nothing to set."""
     if not isinstance(made, type):
         if not callable(made):

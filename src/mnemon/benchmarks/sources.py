@@ -341,7 +341,7 @@ def status(data: Path | None = None) -> list[DataStatus]:
 
 def digits_status(dataset: DataSet) -> DataStatus:
     """Check the set that comes with scikit-learn."""
-    how = "part of scikit-learn, nothing to fetch"
+    how = "part of scikit-learn, no download needed"
     try:
         digits_arrays()
     except DataError as error:

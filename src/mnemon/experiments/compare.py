@@ -15,7 +15,7 @@ from mnemon.experiments.compute import Compute
 from mnemon.experiments.job import Job
 from mnemon.experiments.preset import DEFAULT, Preset, all_presets, is_preset, load_preset
 from mnemon.experiments.run import build_run, new_folder
-from mnemon.experiments.run_config import RunConfig, resolve
+from mnemon.experiments.run_config import RunConfig, preset_of, resolve
 from mnemon.experiments.study import Failures, dated_folder, keep_begun, resumed_jobs
 from mnemon.learners import METHODS
 from mnemon.results.comparison import Comparison
@@ -48,7 +48,7 @@ def make_plan(
             raise UsageError(f"'{word}' is named twice; a variant is written METHOD:name=value.")
     finder = _Finder(benchmark or DEFAULT, choose("scenario", scenario or "cl1", _SCENARIOS))
     methods = {word: _config(word, finder, overrides) for word in words}
-    return ComparisonPlan(finder.preset.name, finder.scenario, methods, tuple(overrides))
+    return ComparisonPlan(finder.title, finder.scenario, methods, tuple(overrides))
 
 
 def begin_runs(
@@ -94,11 +94,17 @@ class _Finder:
     """Finds a method by its name, for one benchmark and scenario."""
 
     def __init__(self, benchmark: str, scenario: Scenario):
-        self.preset, self.scenario = load_preset(benchmark), scenario
-        self.config = resolve(self.preset)
+        self.name, self.scenario = benchmark, scenario
+        self.preset, self.own = preset_of(benchmark)
+        self.config = resolve(self.preset, self.own)
         # In the name of a preset CL1 is left out.
         also = [f"{benchmark}-"] if scenario is Scenario.CL1 else []
         self.prefixes = [f"{benchmark}-{scenario.value}-", *also]
+
+    @property
+    def title(self) -> str:
+        """What the tasks are called: after their preset, or after a benchmark that has none."""
+        return self.name if self.own else self.preset.name
 
     def find(self, name: str) -> tuple[Preset, list[str]]:
         """Return the preset of a method, and the settings that make it this method in this scenario."""
@@ -109,7 +115,7 @@ class _Finder:
         if is_preset(name) or name.endswith(".toml"):
             return load_preset(name), []
         choose("method", name, dict.fromkeys(self.names()))
-        changes = []
+        changes = [*self.own]
         if name != self.config.method_name:
             changes.append(f"method={name}")
         if self.scenario is not self.config.training.scenario:
@@ -141,7 +147,7 @@ class _Finder:
     def check(self, config: RunConfig) -> None:
         """Refuse a method of another benchmark or scenario."""
         if different := differences(_measured(config), _measured(self.config)):
-            raise UsageError(f"It learns other tasks than {self.preset.name}: {', '.join(different)}.")
+            raise UsageError(f"It learns other tasks than {self.title}: {', '.join(different)}.")
         _check_scenario(config, self.scenario)
 
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from mnemon import config as settings
 from mnemon import hypernet, models, plugins, replay
+from mnemon.benchmarks import given
 from mnemon.benchmarks import registry as benchmarks
 from mnemon.errors import CheckpointError, UsageError, choose
 from mnemon.experiments.limits import check_limits
-from mnemon.experiments.preset import Preset
+from mnemon.experiments.preset import DEFAULT, Preset, is_preset, load_preset
 from mnemon.learners import METHODS
 from mnemon.models import TargetConfig
 from mnemon.optimizer import OptimizerConfig
@@ -72,12 +73,20 @@ class RunConfig:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # It travels as tables, with its plugins, which are imported where it arrives before they are needed.
-        return _arrived, (plugins.that_travel(self.plugins), self.preset, self.changes, self.plain())
+        stream = given.pack(self.benchmark_name)
+        return _arrived, (plugins.that_travel(self.plugins), stream, self.preset, self.changes, self.plain())
 
 
-def _arrived(needed: list[Plugin], preset: str, changes: tuple[str, ...], tables: dict[str, Any]) -> RunConfig:
+def _arrived(
+    needed: list[Plugin],
+    stream: given.Packed | None,
+    preset: str,
+    changes: tuple[str, ...],
+    tables: dict[str, Any],
+) -> RunConfig:
     """Return a config that another process has sent."""
     plugins.require(needed)
+    given.unpack(stream)
     values = {section: tables[section] for section in SECTIONS}
     config = resolve(Preset(preset, "", "", tables["published"], (values,)))
     return replace(config, changes=changes)
@@ -122,16 +131,23 @@ def resolve(preset: Preset, overrides: Sequence[str] = ()) -> RunConfig:
     return replace(config, changes=changes, published="" if changes else preset.published)
 
 
+def preset_of(name: str) -> tuple[Preset, list[str]]:
+    """Return the preset of a name, or the default one with the words that choose a benchmark which has no preset."""
+    if not is_preset(name) and name in benchmarks.REGISTRY.all():
+        return load_preset(DEFAULT), [f"benchmark={name}"]
+    return load_preset(name), []
+
+
 def _build(values: dict[str, Any], words: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return the dataclass of each section for tables in which some settings are changed."""
     tables = settings.merged({}, values)
     classes, (paths, of) = schema(tables), setting_paths(tables)
-    given = [settings.apply_override(tables, name, value, paths, of) for name, value in words]
+    changed = [settings.apply_override(tables, name, value, paths, of) for name, value in words]
     built = {}
     for section, cls in classes.items():
         table = {k: v for k, v in _table(tables, section).items() if section in FIXED or k != "name"}
         built[section] = settings.build(cls, table, section)
-    for path in given:
+    for path in changed:
         section, _, name = path.partition(".")
         settings.check_given(built[section], name, section)
     return built
@@ -229,8 +245,8 @@ def _missing_plugins_named(record: RunRecord) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        if missing := plugins.missing(record.plugins):
-            raise UsageError(f"{plugins.remedy(missing)} {error}") from error
+        if note := plugins.note_of_missing(record.plugins):
+            raise UsageError(f"{note} {error}") from error
         raise
 
 

@@ -1,4 +1,4 @@
-"""A classifier of tasks, kept from forgetting by replay (HNET+TIR)."""
+"""A task classifier, kept from forgetting by replay (HNET+TIR)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TaskClassifier(AbstractInference):
         self.optimizers = {"task_classifier": self.problem.optimizer.build(self.network.parameters())}
 
     def mechanisms(self) -> dict[str, str]:
-        return {"inference_loss": "the loss of the classifier of tasks"}
+        return {"inference_loss": "the loss of the task classifier"}
 
     def count(self) -> int:
         return sum(p.numel() for p in self.network.parameters()) + self.replay.count()

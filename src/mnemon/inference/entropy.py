@@ -18,7 +18,7 @@ from mnemon.errors import UsageError
 from mnemon.inference.base import AbstractInference, Ask
 from mnemon.problem import Problem
 
-ONE_CLASS = "A task of one class has no entropy: take method.name=replay, or more classes per task."
+ONE_CLASS = "A task of one class has no entropy: use method.name=replay, or more classes per task."
 
 
 def entropy(logits: Tensor) -> Tensor:

@@ -3,7 +3,7 @@ r"""Take an input for the task under which it is most likely: a protected densit
 $$\hat t = \arg\max_t \, \log \frac1C \sum_c p_t(x \mid c)$$
 
 One hypernetwork generates encoder and decoder of a small variational autoencoder for each task, told the class, and
-the penalty holds both in place. Nothing is replayed and no classifier of tasks is trained; an input that is unlikely
+the penalty holds both in place. Nothing is replayed and no task classifier is trained; an input that is unlikely
 under every task is of none of them.
 """
 
@@ -59,7 +59,7 @@ class DensityConfig(MemoryConfig):
             if any(width < 1 for width in getattr(self, name)):
                 raise UsageError(f"density.{name} must hold widths of at least 1, not {list(getattr(self, name))}.")
         if self.penalty is PenaltyForm.WEIGHTED:
-            raise UsageError("density.penalty must be exact or plain: a weighted one is for classifiers.")
+            raise UsageError("density.penalty must be exact or plain: weighted is for classifiers only.")
 
 
 class LikelihoodInference(AbstractInference):

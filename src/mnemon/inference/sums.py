@@ -113,7 +113,7 @@ def side_by_side(parts: Iterable[ClassSums]) -> ClassSums:
     """Return the sums of several tasks as those of all their classes, with one Gram matrix."""
     each = list(parts)
     if not each:
-        raise UsageError("There are no sums to put together.")
+        raise UsageError("There are no sums to add.")
     gram = each[0].gram.clone()
     for part in each[1:]:
         gram += part.gram

@@ -28,7 +28,7 @@ class AbstractGatedLearner(AbstractOneNetworkLearner):
     def __init__(self, problem: Problem):
         if problem.scenario is not Scenario.CL1:
             raise UsageError(
-                f"{self.called} must be told the task to know its gates, and in {problem.scenario.value} it is not: "
+                f"{self.called} chooses its gates by the task, which is not given in {problem.scenario.value}: "
                 "take training.scenario=cl1, or a method that infers the task."
             )
         super().__init__(problem, problem.network(problem.outputs.total))
@@ -51,7 +51,7 @@ class AbstractGatedLearner(AbstractOneNetworkLearner):
         return self.problem.own_outputs(outputs, task_id)
 
     def answer(self, inputs: Tensor) -> Answer:
-        raise UsageError(f"{self.called} has to be told the task: ask with predict.")
+        raise UsageError(f"{self.called} needs the task: use predict.")
 
     def add_task(self) -> None:
         self.buffers_of.add(self.device)

@@ -140,7 +140,7 @@ class HAT(AbstractGatedLearner):
         return replace(plain, learned=plain.learned + len(self.used))
 
     def mechanisms(self) -> dict[str, str]:
-        return {"held": "the hold on weights of used units"}
+        return {"held": "the protection of the weights of used units"}
 
     @torch.no_grad()
     def finish_learning(self, examples: Examples) -> None:

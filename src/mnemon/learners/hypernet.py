@@ -92,7 +92,7 @@ class HypernetLearner(AbstractLearner):
         super().__init__(problem)
         if config.vote > 1 and problem.scenario is Scenario.CL1:
             raise UsageError(
-                f"In cl1 the task is told and there is nothing to vote on: method.vote is {config.vote}."
+                f"In cl1 the task is given and there is nothing to vote on: method.vote is {config.vote}."
             )
         self.config = config
         # A single head (CL2) is everybody's own.
@@ -117,7 +117,7 @@ class HypernetLearner(AbstractLearner):
 
     def check_shared(self) -> None:
         if self.config.lookahead is LookaheadMode.DIFFERENTIATED:
-            raise UsageError("A differentiated lookahead is not shared by processes: take lookahead=constant.")
+            raise UsageError("Processes cannot share a differentiated lookahead: use lookahead=constant.")
 
     def _make_inference(self) -> AbstractInference:
         return EntropyInference(self.problem)
@@ -204,4 +204,4 @@ class HypernetLearner(AbstractLearner):
 def check_untold(problem: Problem) -> None:
     """Refuse to infer tasks where they are told."""
     if problem.scenario is Scenario.CL1:
-        raise UsageError("In cl1 the task is told and nothing is left to infer: take method.name=hypernet.")
+        raise UsageError("In cl1 the task is given and there is nothing to infer: use method.name=hypernet.")

@@ -29,6 +29,7 @@ class HypernetStat(HypernetLearner):
         """The density of each task; only with combine=likelihood."""
 
     config: Config
+    shares_batches = False
 
     def _make_inference(self) -> AbstractInference:
         check_untold(self.problem)

@@ -1,4 +1,4 @@
-"""The hypernetwork with a classifier of tasks on protected replay (HNET+TIR)."""
+"""The hypernetwork with a task classifier on protected replay (HNET+TIR)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from mnemon.replay.vae import VAE
 
 
 class HypernetTIR(HypernetLearner):
-    """Where the task of an input is not told, a classifier of tasks says whose network answers."""
+    """Where the task of an input is not told, a task classifier says whose network answers."""
 
     @dataclass(frozen=True)
     class Config(HypernetLearner.Config):
         """Settings of the method."""
 
         replay: ReplayConfig = field(default_factory=VAE.Config)
-        """The model whose samples keep the classifier of tasks from forgetting."""
+        """The model whose samples keep the task classifier from forgetting."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
             if not REPLAYS[self.replay.model].by_task:
                 *names, last = (name for name, source in REPLAYS.items() if source.by_task)
                 raise UsageError(
-                    f"Replay by {self.replay.model} cannot say which task a sample is of, and so cannot train "
-                    f"a classifier of tasks: set method.replay.model to {', '.join(names)} or {last}."
+                    f"Replay by {self.replay.model} does not know the task of a sample, and cannot train a "
+                    f"task classifier: set method.replay.model to {', '.join(names)} or {last}."
                 )
 
     config: Config

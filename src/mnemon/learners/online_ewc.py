@@ -65,7 +65,7 @@ class OnlineEWC(AbstractConsolidation):
     def __init__(self, config: Config, problem: Problem):
         if problem.kind is TaskKind.REGRESSION and config.labels is Labels.PREDICTED:
             raise UsageError(
-                "For regression the likeliest answer has no gradient: set method.labels to true or sampled."
+                "In a regression the most likely answer has no gradient: set method.labels to true or sampled."
             )
         super().__init__(problem)
         self.config = config
@@ -94,7 +94,7 @@ class OnlineEWC(AbstractConsolidation):
         outputs = torch.cat([self._competing(self.network(part)) for part in inputs.split(AT_ONCE)])
         if not outputs.isfinite().all():
             raise TrainingError(
-                "The network's answers are not finite any more: try a smaller optimizer.lr or strength."
+                "The network's outputs became infinite or NaN: try a smaller optimizer.lr or strength."
             )
         if self.problem.kind is TaskKind.REGRESSION:
             return outputs + torch.randn_like(outputs)

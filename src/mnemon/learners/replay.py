@@ -71,7 +71,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
     def __init__(self, config: Config, problem: Problem):
         if problem.kind is not TaskKind.CLASSIFICATION:
             raise UsageError(
-                "Replay with soft targets is for classification: take method.name=hypernet for regression."
+                "Replay with soft targets is for classification: use method.name=hypernet for regression."
             )
         super().__init__(problem, problem.started(problem.network(problem.outputs.total)))
         self.config = config

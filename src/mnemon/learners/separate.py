@@ -89,6 +89,8 @@ class SeparateNetworks(AbstractFromScratch):
             if self.bits not in BITS:
                 raise UsageError(f"method.bits must be one of {', '.join(map(str, BITS))}, not {self.bits}.")
 
+    shares_batches = False
+
     def __init__(self, config: Config, problem: Problem):
         super().__init__(problem)
         self.config = config

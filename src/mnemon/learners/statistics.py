@@ -31,7 +31,7 @@ class StatisticsLearner(AbstractLearner):
     def __init__(self, config: Config, problem: Problem):
         super().__init__(problem)
         if problem.kind is not TaskKind.CLASSIFICATION:
-            raise UsageError("Statistics tell classes apart; this is regression: take method.name=hypernet.")
+            raise UsageError("Statistics are for classification, and this is a regression: use method.name=hypernet.")
         self.config = config
         self.inference = StatisticsInference(config.sums, problem.input_shape, problem.outputs_per_task)
 

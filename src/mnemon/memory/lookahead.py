@@ -138,7 +138,7 @@ class CompiledLookahead(ConstantLookahead):
         except Exception as error:  # what a compiler can fail with is not one kind of error
             self._works = False
             reason = f"{type(error).__name__}: {first_line(error)}"
-            warnings.warn(f"The lookahead is not compiled, and as fast as without: {reason}", stacklevel=2)
+            warnings.warn(f"The lookahead runs uncompiled, at its usual speed: {reason}", stacklevel=2)
             return super().step()
         return self.moved
 

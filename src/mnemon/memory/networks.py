@@ -65,11 +65,11 @@ class NetworkMemory(AbstractMemory):
         if config.new_embedding is NewEmbedding.APART and capacity is not None and capacity > room:
             raise UsageError(
                 f"{config.section}.hypernet.embedding_size must be at least {capacity - 1} for {capacity} embeddings "
-                f"that start apart, not {room - 1}."
+                f"with new_embedding=apart, not {room - 1}."
             )
         if statistics is Statistics.GENERATED and config.penalty is PenaltyForm.WEIGHTED:
             raise UsageError(
-                f"{config.section}.penalty=weighted knows no importance of generated statistics: take "
+                f"{config.section}.penalty=weighted has no importance for generated statistics: use "
                 f"{config.section}.statistics=per-task, or another penalty."
             )
         self.target = Target(module, generate, statistics)

@@ -104,4 +104,4 @@ class GeneratorConfig(DrawingConfig, MemoryConfig):
         if self.condition_size < 1:
             raise UsageError(f"replay.condition_size must be at least 1, not {self.condition_size}.")
         if self.penalty is PenaltyForm.WEIGHTED:
-            raise UsageError("replay.penalty must be exact or plain: a weighted one is for classifiers.")
+            raise UsageError("replay.penalty must be exact or plain: weighted is for classifiers only.")

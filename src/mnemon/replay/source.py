@@ -101,7 +101,7 @@ class AbstractReplay(TaskModule, ABC):
             UsageError: There is nothing to draw, or a task was not learned yet.
         """
         if n < 1:
-            raise UsageError(f"Ask for at least one sample, not {n}.")
+            raise UsageError(f"n must be at least 1, not {n}.")
         if not self.n_ready:
             raise UsageError("There is nothing to replay yet: no task was learned.")
         if not tasks:

@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mnemon.errors import choose
+from mnemon.plugins import note_of_missing
 from mnemon.results.costs import (
     bytes_per_task,
     inferred,
@@ -284,6 +285,8 @@ def _notes(entries: Sequence[Entry]) -> list[str]:
         lines.append(f"In all methods: {', '.join(shared)}")
     lines += [f"{e.label}: seed {seed} failed: {reason}" for e in entries for seed, reason in e.failures.items()]
     lines += [f"{e.label}: {alarm}" for e in entries for r in e.records for alarm in r.alarms]
+    needed = dict.fromkeys(module for e in entries for r in e.records for module in r.plugins)
+    lines += [note] if (note := note_of_missing(needed)) else []
     return list(dict.fromkeys(lines))
 
 

@@ -295,7 +295,7 @@ class SweepResult:
         if self.best is None:
             return []
         return [
-            f"The best on the test data: mnemon run {shlex.quote(str(self.best_preset))}",
+            f"Run the best settings on the test data: mnemon run {shlex.quote(str(self.best_preset))}",
             f"The same: {command(self.record, self.best_settings)}",
         ]
 

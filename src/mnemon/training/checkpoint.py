@@ -43,7 +43,7 @@ def save(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Non
         kept = " The last good one is kept." if is_file(folder / FILE) else ""
         raise CheckpointError(
             f"Could not save the checkpoint in {folder}: {error.strerror or error}.{kept} "
-            "Make room for it, or see that the folder can be written to, and resume."
+            "Free some space or make the folder writable, then resume."
         ) from error
 
 
@@ -105,7 +105,7 @@ def _unpacked(code: Tensor) -> str:
 
 def _check_origin(path: Path, metadata: Mapping[str, str]) -> None:
     if "mnemon" not in metadata:
-        raise CheckpointError(f"{path} was not written by mnemon: its header holds no facts of a run.")
+        raise CheckpointError(f"{path} was not written by mnemon: its header is not that of a run.")
 
 
 def _facts(path: Path, text: str, formats: tuple[int, ...]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _facts(path: Path, text: str, formats: tuple[int, ...]) -> dict[str, Any]:
     except NotationError as error:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
     if not isinstance(facts, dict):
-        raise CheckpointError(f"{path} is damaged: its header holds no facts of a run.")
+        raise CheckpointError(f"{path} is damaged: its header is not that of a run.")
     found = facts.get("format")
     if type(found) is not int or found not in formats:
         raise CheckpointError(f"{path} has format {found}; this version reads format {max(formats)}.")
@@ -134,7 +134,7 @@ def _put_digest(path: Path) -> None:
 
 def _check_digest(path: Path, digest: str) -> None:
     if len(digest) != len(_BLANK) or _digest(path, _place(path, digest)) != digest:
-        raise CheckpointError(f"{path} is damaged: its content is not what was saved.")
+        raise CheckpointError(f"{path} is damaged: its content has changed since it was saved.")
 
 
 def _place(path: Path, digest: str) -> int:
@@ -165,7 +165,7 @@ def _check_as_before(path: Path, metadata: Mapping[str, str], tensors: dict[str,
     for name in sorted(tensors):
         crc = zlib.crc32(tensors[name].flatten().view(torch.uint8).numpy().tobytes(), zlib.crc32(name.encode(), crc))
     if newest or metadata.get("checksum") != str(crc):
-        raise CheckpointError(f"{path} is damaged: its content is not what was saved.")
+        raise CheckpointError(f"{path} is damaged: its content has changed since it was saved.")
 
 
 # Values beside the facts

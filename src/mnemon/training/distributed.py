@@ -157,7 +157,9 @@ def leads() -> bool:
 def check_gpus(device: str) -> None:
     """Refuse what leaves a process on this machine without a GPU of its own."""
     if ":" in device:
-        raise UsageError(f"--device {device} is one GPU for all processes: take --device cuda, and each has its own.")
+        raise UsageError(
+            f"--device {device} is one GPU for all processes: use --device cuda, and each process gets its own."
+        )
     processes, there = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
     if processes > there:
         fewer = f"torchrun --nproc-per-node {there}, or " if there else ""

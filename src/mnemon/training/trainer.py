@@ -31,7 +31,7 @@ LOSSES = "losses"
 BESIDE = {LOSSES, "steps", "metric"}
 """What a checkpoint's header does not hold of the progress."""
 HARDLY = 0.5
-"""The share of a guess's success below which a task counts as hardly recognised."""
+"""The share of a guess's success below which a task counts as hardly identified."""
 
 
 class MatrixRows(str, Enum):
@@ -277,7 +277,7 @@ class Trainer:
         """Refuse to go on, and above all to save, with numbers that are not finite."""
         for name, tensor in self.learner.tensors().items():
             if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-                raise self._failure(f"{name} is not finite any more", self.progress.step)
+                raise self._failure(f"{name} became infinite or NaN", self.progress.step)
 
     def _failure(self, what: str, step: int) -> TrainingError:
         task = self.stream.tasks[self.progress.task_id].name
@@ -331,7 +331,7 @@ class Trainer:
         needed = {*Progress.__dataclass_fields__, "seed", "identity", "n_begun"} - BESIDE
         if not needed <= facts.keys() or LOSSES not in tensors:
             raise CheckpointError(
-                f"The checkpoint in {self.folder} is not of a run: its header lacks what a run needs."
+                f"The checkpoint in {self.folder} does not belong to a run: its header is incomplete."
             )
         if facts["seed"] != self.seed:
             raise CheckpointError(f"The checkpoint in {self.folder} is of seed {facts['seed']}, not {self.seed}.")
@@ -369,7 +369,7 @@ class Trainer:
             or not {"train", "test"} <= progress.seconds.keys()
             or not all({"task", "step"} <= line.keys() for line in losses)
         ):
-            raise ValueError(f"it is at no moment of a run of {n_tasks} tasks.")
+            raise ValueError(f"its progress does not fit a run of {n_tasks} tasks.")
         return progress
 
 
@@ -381,14 +381,14 @@ def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
         term: what for part in task_modules_of(learner).values() for term, what in part.mechanisms().items()
     }
     return [
-        f"{what[0].upper()}{what[1:]} never acted: '{term}' was 0 in every step from the second task on."
+        f"{what[0].upper()}{what[1:]} had no effect: '{term}' was 0 in every step from the second task on."
         for term, what in mechanisms.items()
         if not progress.peaks.get(term)
     ]
 
 
 def task_alarms(stream: TaskStream, progress: Progress) -> list[str]:
-    """Say which tasks were lost at once: not learned, or learned and hardly ever recognised."""
+    """Name the tasks that failed from the start: not learned, or learned and hardly ever identified."""
     if stream.kind is not TaskKind.CLASSIFICATION:
         return []
     found = []
@@ -398,13 +398,13 @@ def task_alarms(stream: TaskStream, progress: Progress) -> list[str]:
         commonest = 100 * task.test.targets.bincount().max().item() / len(task.test)
         if 100 * share < HARDLY * guessed:
             found.append(
-                f"Task {i + 1} ('{task.name}') was hardly recognised: right after it, {inferred:.2f} % of its inputs "
-                f"were taken for it; guessing among the tasks so far finds {guessed:.2f} %."
+                f"Task {i + 1} ('{task.name}') was hardly identified: after learning it, {inferred:.2f} % of its "
+                f"inputs were assigned to it; guessing among the tasks so far gives {guessed:.2f} %."
             )
         elif stream.outputs_per_task > 1 and row[i] <= commonest * share + 1e-6:
             found.append(
-                f"Task {i + 1} ('{task.name}') was not learned: {row[i]:.2f} right after it; its most frequent class "
-                f"as the answer to everything scores {commonest:.2f}. Try a smaller optimizer.lr, or more steps."
+                f"Task {i + 1} ('{task.name}') was not learned: {row[i]:.2f} after learning it; always answering "
+                f"its most frequent class scores {commonest:.2f}. Try a smaller optimizer.lr, or more steps."
             )
     return found
 
@@ -416,7 +416,7 @@ def _check_fit(learner: AbstractLearner, stream: TaskStream, config: TrainingCon
         made_for, asked = getattr(problem, name), getattr(config, name)
         if made_for != asked:
             has, wanted = (getattr(value, "value", value) for value in (made_for, asked))
-            raise UsageError(f"The learner is made for {name} = {has}; training.{name} is {wanted}.")
+            raise UsageError(f"The learner was built for {name} = {has}; training.{name} is {wanted}.")
     if stream.input_shape != problem.input_shape:
         raise UsageError(
             f"Inputs of '{stream.name}' have shape {stream.input_shape}; the target takes {problem.input_shape}."
@@ -425,5 +425,5 @@ def _check_fit(learner: AbstractLearner, stream: TaskStream, config: TrainingCon
     if (len(stream), stream.outputs_per_task) != made_for:
         raise UsageError(
             f"'{stream.name}' has {len(stream)} tasks of {stream.outputs_per_task} outputs; "
-            f"the learner is made for {made_for[0]} of {made_for[1]}."
+            f"the learner was built for {made_for[0]} of {made_for[1]}."
         )

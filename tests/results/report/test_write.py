@@ -138,7 +138,7 @@ def test_costs_are_those_of_the_steps_that_were_made_and_of_all_that_is_kept(wri
     assert costs["training step"] == "5 ms"
 
 
-AGAINST_BYTES = "at the end against the bytes that are kept of all tasks"
+AGAINST_BYTES = "at the end against the bytes stored for all tasks"
 
 
 def test_accuracy_is_drawn_against_the_bytes_that_methods_keep(write, tmp_path):
@@ -211,8 +211,8 @@ def test_variants_of_one_preset_are_told_apart_and_a_seed_counts_once(write, tmp
 
 
 def test_alarms_are_shown_on_top_and_where_they_belong(write):
-    page = Page(write_report([write("run", alarms=["The penalty never acted."])]))
-    assert page.text.count("The penalty never acted.") == 2
+    page = Page(write_report([write("run", alarms=["The penalty had no effect."])]))
+    assert page.text.count("The penalty had no effect.") == 2
 
 
 def test_a_run_that_has_just_begun_has_a_report(write):
@@ -227,7 +227,7 @@ def test_generated_images_are_in_the_page_unless_they_are_too_large(write, monke
     Image.new("L", (60, 20), 128).save(folder / "samples" / "sheet.png")
     page = Page(write_report([folder]))
     assert 'src="data:image/png;base64,iVBOR' in page.source
-    assert ["drift of replay", "0.02", "Mean squared, of the task that drifted most."] in page.rows("Metrics")
+    assert ["replay drift", "0.02", "Mean squared, of the task with the largest drift."] in page.rows("Metrics")
     monkeypatch.setattr("mnemon.results.report.page.MOST_PICTURES", 10)
     page = Page(write_report([folder]))
     assert "data:image/png" not in page.source
@@ -279,8 +279,8 @@ def test_a_drift_that_was_not_measured_is_left_out_of_the_largest(write, tmp_pat
     write("runs/seed-1", drift=[0.04, float("nan")], seed=1)
     write("runs/seed-2", drift=[float("nan")], seed=2)
     page = Page(write_report([tmp_path / "runs"]))
-    assert page.rows("Metrics")[-1][:2] == ["drift of replay", "0.03 ± 0.01"]
-    assert "drift of replay" not in Page(write_report([tmp_path / "runs" / "seed-2"])).text
+    assert page.rows("Metrics")[-1][:2] == ["replay drift", "0.03 ± 0.01"]
+    assert "replay drift" not in Page(write_report([tmp_path / "runs" / "seed-2"])).text
 
 
 def test_predictions_of_curves_are_shown_when_there_are_some(write):
@@ -290,7 +290,7 @@ def test_predictions_of_curves_are_shown_when_there_are_some(write):
     figures.write_curves(folder, [Curve("x+3", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0], [3.5, 4.0])])
     page = Page(write_report([folder]))
     assert len(page.charts) == 6
-    assert "What is predicted at the end and what is true, seed 4." in page.text
+    assert "Predictions after the last task, and true values, seed 4." in page.text
     assert {chart["width"] for chart in page.charts.values()} == {"container"}
 
 

@@ -57,7 +57,7 @@ def test_seeds_that_draw_their_own_tasks_are_averaged_by_the_order_of_the_tasks(
     assert line(text, "2: ") == ["2: 2,3", "96.00 ± 1.00", "96.00 ± 1.00", "0.00 ± 0.00"]
     assert line(shown(summary([second])), "1: ")[0] == "1: 4,1"
     check_same_experiment([first, second])
-    with pytest.raises(UsageError, match=r"^There are runs of different tasks here, though of the same settings\."):
+    with pytest.raises(UsageError, match=r"^There are runs with the same settings and different tasks here\."):
         check_same_experiment([make_record(), make_record(task_names=["0,7", "2,3"], seed=1)])
 
 
@@ -110,7 +110,7 @@ def test_of_seeds_of_which_none_is_finished_what_is_there_is_shown(make_record):
 
 
 def test_alarms_are_shown_once_for_all_seeds(make_record):
-    one, other = "The penalty never acted.", "The gates never acted."
+    one, other = "The penalty had no effect.", "The gates had no effect."
     text = shown(summary([make_record(alarms=[one]), make_record(alarms=[one, other], seed=1), make_record(seed=2)]))
     assert [row for row in text.splitlines() if row.startswith("alarm")] == [
         f"alarm        {one}",
@@ -123,7 +123,9 @@ def test_without_an_alarm_none_is_shown(make_record):
 
 
 def test_a_long_alarm_fits_into_the_terminal(make_record):
-    alarm = "The penalty on changes of important weights never acted: 'penalty' was 0 in every step from the second."
+    alarm = (
+        "The penalty on changes of important weights had no effect: 'penalty' was 0 in every step from the second."
+    )
     text = shown(summary([make_record(alarms=[alarm])]), width=60)
     assert alarm in " ".join(text.split())
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mnemon.benchmarks.given import give_name
+from mnemon.benchmarks.registry import REGISTRY, Benchmark
+from mnemon.benchmarks.task import TaskStream
 from mnemon.errors import UsageError
 from mnemon.experiments.api.finish import finish
 from mnemon.experiments.api.follow import follow_jobs
@@ -23,11 +26,13 @@ from mnemon.results.comparison import ComparisonTable
 
 Method = str | type[AbstractLearner] | tuple[str | type[AbstractLearner], Settings]
 """A method by its name or its class, and perhaps settings of it alone."""
+Tasks = str | TaskStream | type[Benchmark]
+"""What is learned: by the name of a preset or a benchmark, by the class of a benchmark, or the tasks themselves."""
 
 
 def compare(
     methods: Sequence[Method] = (),
-    benchmark: str | None = None,
+    benchmark: Tasks | None = None,
     scenario: str | None = None,
     *,
     seed: int = 0,
@@ -52,7 +57,8 @@ def compare(
     Args:
         methods: What to compare: the end of a preset's name, a whole preset, a method or its class. A variant has
             settings of its own: `("hypernet", {"beta": 0.1})` or `"hypernet:beta=0.1"`.
-        benchmark: Preset whose tasks are learned. Default: split-digits.
+        benchmark: Preset whose tasks are learned, a benchmark, or a `TaskStream` of your own, which no other session
+            knows. Default: split-digits.
         scenario: cl1 (the task is told), cl2 (it is not, all tasks share one head) or cl3 (it is not, all classes
             compete). Default: cl1.
         seed: The seed, or the first one.
@@ -97,7 +103,7 @@ def compare(
         upload, folder = Upload(place), Path(resume)
         return _compare(folder, resumed_runs(folder), upload, compute, options)
     upload = Upload(place)
-    plan = make_plan([_word(method) for method in methods], benchmark, scenario, words)
+    plan = make_plan([_word(method) for method in methods], _tasks(benchmark), scenario, words)
     folder, jobs = begin_runs(plan, all_seeds, upload.folder, compute)
     return _compare(folder, jobs, upload, compute, options)
 
@@ -121,9 +127,25 @@ def _word(method: Method) -> str:
         return f"{_word(name)}:{own}" if own else _word(name)
     if isinstance(method, str):
         return method
+    if not isinstance(method, type):
+        raise UsageError(f"A method is a name, a class or (method, settings), not {method!r:.60}.")
     if (found := METHODS.name_of(method)) is not None:
         return found
     raise UsageError(f"The method {method.__name__} is not registered: put @mnemon.register_method(NAME) above it.")
+
+
+def _tasks(benchmark: Tasks | None) -> str | None:
+    """Return the name of what is learned."""
+    if benchmark is None or isinstance(benchmark, str):
+        return benchmark
+    if isinstance(benchmark, TaskStream):
+        return give_name(benchmark)
+    if isinstance(benchmark, type) and (found := REGISTRY.name_of(benchmark)) is not None:
+        return found
+    raise UsageError(
+        f"The benchmark {benchmark!r:.60} is neither a name, a TaskStream nor registered: put "
+        "@mnemon.register_benchmark(NAME) above it."
+    )
 
 
 def _compare(folder: Path, jobs: list[Job], upload: Upload, compute: Compute, options: Options) -> ComparisonTable:

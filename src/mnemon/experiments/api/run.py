@@ -22,7 +22,8 @@ from mnemon.experiments.study import StudyError, new_jobs, resumed_jobs
 from mnemon.experiments.upload import Upload
 from mnemon.results.record import RECORD, RunRecord
 from mnemon.results.study import Study
-from mnemon.training.distributed import Crew, crew
+from mnemon.training import distributed
+from mnemon.training.distributed import Crew
 from mnemon.whole_files import is_there
 
 
@@ -120,7 +121,7 @@ def run(
         options.check_resumed(place, seeds_given=seeds is not None or seed != 0)
     given = None if preset is None else str(preset)
     request = _Request(given, all_seeds, words_of(settings), place, None if resume is None else Path(resume))
-    with crew(device) as processes:
+    with distributed.crew(device) as processes:
         study = _run(request, options.led_by(processes), processes)
     single = seeds is None if resume is None else is_there(study.folder / RECORD)
     return study.records[0] if single else study

@@ -8,11 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from mnemon.benchmarks.registry import REGISTRY
 from mnemon.config import as_word, flat
 from mnemon.errors import UsageError
-from mnemon.experiments.preset import DEFAULT, is_preset, load_preset
-from mnemon.experiments.run_config import RunConfig, resolve
+from mnemon.experiments.preset import DEFAULT
+from mnemon.experiments.run_config import RunConfig, preset_of, resolve
 
 Settings = Mapping[str, Any] | Sequence[str] | None
 """Settings that differ from the preset: by their names, or as `name=value` words."""
@@ -51,7 +50,5 @@ def _plain(value: Any) -> Any:
 
 def config_of(preset: str | PathLike[str] | None, words: Sequence[str]) -> RunConfig:
     """Return the config of a preset, or of the default preset with another benchmark, with some settings changed."""
-    name = DEFAULT if preset is None else str(preset)
-    if not is_preset(name) and name in REGISTRY.all():
-        return resolve(load_preset(DEFAULT), [f"benchmark={name}", *words])
-    return resolve(load_preset(name), words)
+    found, own = preset_of(DEFAULT if preset is None else str(preset))
+    return resolve(found, [*own, *words])

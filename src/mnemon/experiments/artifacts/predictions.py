@@ -18,11 +18,11 @@ def keep(learner: AbstractLearner, stream: TaskStream, folder: Path, task_id: in
     if stream.kind is not TaskKind.REGRESSION or stream.input_shape != (1,) or stream.outputs_per_task != 1:
         return
     curves = _curves(stream, folder)
-    if not curves[task_id].right_after:
-        curves[task_id].right_after = _predicted(learner, stream, task_id)
+    now = _predicted(learner, stream, task_id)
+    curves[task_id].right_after = curves[task_id].right_after or now
     if task_id == len(curves) - 1:
         for i, curve in enumerate(curves):
-            curve.at_the_end = _predicted(learner, stream, i)
+            curve.at_the_end = now if i == task_id else _predicted(learner, stream, i)
     write_curves(folder, curves)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import queue
 import signal
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 from mnemon.allocator import processes_with_huge_pages
 from mnemon.experiments.compute import Compute
 from mnemon.experiments.engines import Ended, WorkerLost
+from mnemon.experiments.engines.main_module import not_imported_again
 from mnemon.experiments.job import Event, Job, RunContext
 from mnemon.experiments.run import execute
 from mnemon.training.trainer import Stopped
@@ -52,20 +54,21 @@ class Processes:
 
     def start(self, job: Job) -> None:
         """Hand a job to an idle worker."""
+        sent = pickle.dumps(job)  # here, and read by the worker itself, so that what is wrong with it can be said
         slot = self._free.pop()
         self._asked[slot] = False
         try:
-            future = self._submit(job, slot)
+            future = self._submit(sent, slot)
         except BrokenProcessPool:  # a worker was killed while it was idle
             self._leave_pool()
-            future = self._submit(job, slot)
+            future = self._submit(sent, slot)
         self._running[future] = job, slot
 
-    def _submit(self, job: Job, slot: int) -> Future[None]:
+    def _submit(self, job: bytes, slot: int) -> Future[None]:
         if self._pool is None:
             shared = (self._asked, self._events)
             self._pool = ProcessPoolExecutor(self._workers, self._context, _begin_worker, shared)
-        with _signals_held(), processes_with_huge_pages():
+        with _signals_held(), processes_with_huge_pages(), not_imported_again():
             return self._pool.submit(_work, job, self._compute, slot)
 
     def _leave_pool(self) -> None:
@@ -145,11 +148,11 @@ def _leave_in_time() -> None:
         os._exit(1)
 
 
-def _work(job: Job, compute: Compute, slot: int) -> None:
+def _work(job: bytes, compute: Compute, slot: int) -> None:
     def should_stop() -> bool:
         return bool(_ASKED[slot]) or _LEAVE.is_set()
 
     with _WORKING:
         if should_stop():
             raise Stopped
-        execute(job, RunContext(compute, on_event=_EVENTS.put, should_stop=should_stop))
+        execute(pickle.loads(job), RunContext(compute, on_event=_EVENTS.put, should_stop=should_stop))

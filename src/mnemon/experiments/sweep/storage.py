@@ -114,7 +114,7 @@ def said_of_folder(folder: Path) -> Iterator[None]:
             raise
         raise UsageError(
             f"The sweep in {folder} cannot be written: {error.strerror}. "
-            "Make room for it, or see that the folder can be written to, and resume."
+            "Free some space or make the folder writable, then resume."
         ) from error
 
 

@@ -35,7 +35,7 @@ def accuracy_against(
     """Draw series against x with bands of SEM; `log` for a logarithmic axis of x."""
     alt, labels = altair(), [one.label for one in series]
     if log and any(point.x <= 0 for one in series for point in (*one.points, *one.published)):
-        raise UsageError(f"A logarithmic axis has no place for values of {x_title} that are not above 0.")
+        raise UsageError(f"A logarithmic axis cannot show values of {x_title} that are 0 or negative.")
     scale = alt.Scale(type="log", nice=False, padding=10) if log else alt.Scale(zero=False, padding=10)
     x = alt.X("x:Q", title=x_title, scale=scale, axis=alt.Axis(grid=False, labelOverlap=True, format="~g"))
     y = value_axis(y_title)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mnemon.config import flat
+from mnemon.plugins import note_of_missing
 from mnemon.results import figures, samples
 from mnemon.results.costs import in_bytes, kept_per_task, ms_per_step, parameters, stored_bytes
 from mnemon.results.figures.style import MOST_SERIES, spread_out
@@ -53,8 +54,9 @@ class Section:
 
     @property
     def made_of(self) -> str:
-        """Its preset, and in what it differs from that."""
-        return described(self.record.preset, self.record.changes)
+        """Its preset, in what it differs from that, and the plugins that it needs and that are missing."""
+        said = described(self.record.preset, self.record.changes), note_of_missing(self.record.plugins)
+        return ". ".join(part for part in said if part)
 
     @property
     def record(self) -> RunRecord:
@@ -134,10 +136,12 @@ class Section:
             rows.append([name, value, f"{about} None here: {reason}." if value == "·" and reason else about])
         if any(not math.isnan(v) for record in self.records for row in record.inferred for v in row):
             right = [mean_and_sem(record.inferred[-1])[0] for record in self.records if record.inferred]
-            rows.append(["task inferred right", spread_of(right, self.record), "Percentage of inputs, at the end."])
+            rows.append(
+                ["task identification accuracy", spread_of(right, self.record), "Percentage of inputs, at the end."]
+            )
         if drifts := [record.largest_drift for record in self.records if not math.isnan(record.largest_drift)]:
             drift = spread_as(drifts, ".2g")
-            rows.append(["drift of replay", drift, "Mean squared, of the task that drifted most."])
+            rows.append(["replay drift", drift, "Mean squared, of the task with the largest drift."])
         return Table(
             "Metrics of the accuracy matrix, each named after its source", ("metric", "value", "meaning"), rows
         )
@@ -181,9 +185,15 @@ class Section:
         some = f" (some of {n_tasks} tasks)" if n_tasks > figures.matrix.MOST_CELLS else ""
         few = f" (some of {n_tasks} tasks)" if n_tasks > MOST_SERIES else ""
         self.figures = [
-            self.charts.add(figures.accuracy_matrix(records), f"{said} on each task after each task{over}{some}"),
-            self.charts.add(figures.per_task(records), f"{said} on each task, right after it and at the end{band}"),
-            self.charts.add(figures.tasks_over_time(records), f"{said} on each task as more are learned{few}{band}"),
+            self.charts.add(
+                figures.accuracy_matrix(records), f"{said} on each task after learning each task{over}{some}"
+            ),
+            self.charts.add(
+                figures.per_task(records), f"{said} on each task: after learning it, and after the last task{band}"
+            ),
+            self.charts.add(
+                figures.tasks_over_time(records), f"{said} on each task as more tasks are learned{few}{band}"
+            ),
             self.charts.add(figures.average_so_far({"": records}), f"{said} averaged over the tasks so far{band}"),
         ]
         for name in figures.terms_of(records):
@@ -194,7 +204,7 @@ class Section:
         for path, record in self.experiment.runs.items():
             if curves := [curve for curve in figures.read_curves(path) if curve.at_the_end]:
                 few = f" (some of {len(curves)} tasks)" if len(curves) > MOST_SERIES else ""
-                caption = f"What is predicted at the end and what is true, seed {record.seed}{few}"
+                caption = f"Predictions after the last task, and true values, seed {record.seed}{few}"
                 self.figures.append(self.charts.add(figures.predictions({"": curves}), caption))
                 return
 
@@ -202,9 +212,8 @@ class Section:
         for path, record in self.experiment.runs.items():
             sheet = path / samples.FOLDER / samples.SHEET
             if width := samples.width_of(sheet):
-                about = (
-                    f"What was replayed, seed {record.seed}: a row per task, left right after it, right at the end"
-                )
+                sides = "Left: after learning the task. Right: after the last task."
+                about = f"Replayed images, seed {record.seed}. A row per task. {sides}"
                 self.sheets.append(Sheet(self.pictures.of(sheet), str(sheet), about, width))
                 return
 
@@ -218,11 +227,11 @@ class Section:
                 self.space_note = (
                     f"Drawn on {len(thinned.xs)} × {len(thinned.ys)} of {len(space.xs)} × {len(space.ys)} places."
                 )
-            caption = "Accuracy (%) from each place of the embedding space; marks are the tasks' embeddings"
+            caption = "Accuracy (%) at each point of the embedding space; marks are the embeddings of the tasks"
             self.space = self.charts.add(figures.embedding_map(thinned), caption)
             rows = [[task, *(f"{space.nearest(task, at):.1f}" for at in space.embeddings)] for task in space.accuracy]
             self.space_table = Table(
-                "Accuracy (%) on a task (row) from where the embedding of a task (column) is",
+                "Accuracy (%) on a task (row) with the embedding of another task (column)",
                 ("", *space.embeddings),
                 rows,
             )

@@ -17,7 +17,7 @@ from mnemon.results.terminal.tables import tested_on, unit
 
 MOST_DOTS = 30
 """Methods in the figure with a row for each."""
-INFERRED = "task inferred right"
+INFERRED = "task identification accuracy"
 WIDE = 20
 """How many times the smallest value of a setting its largest is, from which on its axis is logarithmic."""
 
@@ -45,7 +45,7 @@ class Board:
             charts.add(figures.average_so_far(some), f"{said} averaged over the tasks so far, with SEM over seeds"),
         ] if drawable else []  # fmt: skip
         if figure := _against_bytes(group):
-            caption = f"{said} at the end against the bytes that are kept of all tasks, with SEM over seeds"
+            caption = f"{said} at the end against the bytes stored for all tasks, with SEM over seeds"
             self.figures.append(charts.add(figure, caption))
         if setting := _one_number_that_differs(group.experiments):
             caption = f"{said} against {setting}, mean over tasks, with SEM over seeds"

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from mnemon.config import differences, first_of
 from mnemon.errors import UsageError
+from mnemon.plugins import note_of_missing
 from mnemon.results.costs import kept_in_all
 from mnemon.results.metrics import METRICS, mean_and_sem
 from mnemon.results.naming import described
@@ -40,7 +41,7 @@ def check_same_experiment(records: Sequence[RunRecord]) -> None:
         if different := differences(first.config, r.config):
             raise UsageError(f"There are runs with different settings here: {first_of(different)}. {remedy}")
         if subject(r) != subject(first):
-            raise UsageError(f"There are runs of different tasks here, though of the same settings. {remedy}")
+            raise UsageError(f"There are runs with the same settings and different tasks here. {remedy}")
         if r.seed in (other.seed for other in records[:i]):
             raise UsageError(f"There are two runs of {r.name} with seed {r.seed} here. {remedy}")
 
@@ -141,6 +142,8 @@ def _title(records: Sequence[RunRecord], counted: Sequence[RunRecord]) -> Text:
         text.append(f"  ({len(unfinished)} not finished)", style="yellow")
     if said := described(first.preset, first.changes):
         text.append(f"\n{said}", style="")
+    if note := note_of_missing(first.plugins):
+        text.append(f"\n{note}", style="yellow")
     return text
 
 
@@ -184,9 +187,9 @@ def _metric_table(records: Sequence[RunRecord]) -> Table:
         table.add_row(name, value)
     inferred = [r.inferred[-1] for r in records if r.inferred]
     if any(not math.isnan(value) for row in inferred for value in row):
-        table.add_row("task inferred right", spread((_mean(row) for row in inferred), first))
+        table.add_row("task identification accuracy", spread((_mean(row) for row in inferred), first))
     if drifts := [r.largest_drift for r in records if not math.isnan(r.largest_drift)]:
-        table.add_row("drift of replay", f"{_mean(drifts):.2g} (mean squared, of the task that drifted most)")
+        table.add_row("replay drift", f"{_mean(drifts):.2g} (mean squared, of the task with the largest drift)")
     if first.published:
         table.add_row("published", first.published)
     return table
