@@ -126,11 +126,13 @@ def settle(state: State, task: str, data: Data, goal: Goal) -> None:
         return
     picked = torch.randperm(len(data))[: fineness.COUNTED].to(data.device)
     some = replace(data, inputs=tuple(part[picked] for part in data.inputs), targets=data.targets[picked])
+    better, tolerance = goal.kind.higher_is_better, state.settings.tolerance
+    tolerance = fineness.usual_tolerance(len(some), better) if tolerance is None else tolerance
     met = fineness.settle(
         lambda: score(state, some, len(state.tasks), goal, task),
         memory.round_by,
         memory.finer_than_learned(),
-        lambda rounded, plain: fineness.loses(rounded, plain, state.settings.tolerance, goal.kind.higher_is_better),
+        lambda rounded, plain: fineness.loses(rounded, plain, tolerance, better),
     )
     if not met:
         warnings.warn(

@@ -58,11 +58,17 @@ def finer(steps: Numbers | None, moved: Values, from_own: Values, layout: Layout
     yield finest
 
 
-def loses(rounded: float, plain: float, tolerance: float | None, higher_is_better: bool) -> bool:
+def usual_tolerance(n: int, higher_is_better: bool) -> float:
+    """Return what is tolerated if nothing is said: 0.2 points of accuracy, or one of n examples; 1 % of an error."""
+    return max(0.2, 100 / n) if higher_is_better else 0.01
+
+
+def loses(rounded: float, plain: float, tolerance: float, higher_is_better: bool) -> bool:
     """Tell whether rounding cost more than is tolerated: points of accuracy, or a share of an error."""
+    slack = 1e-9  # a difference of exactly one example is none of more
     if higher_is_better:
-        return rounded < plain - (0.2 if tolerance is None else tolerance)
-    return not rounded <= plain + abs(plain) * (0.01 if tolerance is None else tolerance)
+        return rounded < plain - tolerance - slack
+    return not rounded <= plain + abs(plain) * tolerance
 
 
 def settle(
