@@ -45,7 +45,7 @@ class Computing:
     threads: Whole = 1
     """Threads per process."""
     on: str | None = None
-    """Where runs are done: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
+    """Where runs are done: ray (the current cluster, or a new local one), ray:ADDRESS or ray://HOST:PORT. Default:
     processes of this machine."""
     quiet: Annotated[bool, Parameter(negative="")] = False
     """Show no progress, only the result."""
@@ -65,7 +65,7 @@ class RunOptions:
     """What every command that trains can be told."""
 
     set_: Settings = None
-    """Change a setting: name=value, as often as you like. `mnemon settings` lists them. The end of a name is enough:
+    """Change a setting: name=value. Can be repeated. `mnemon settings` lists them. The end of a name is enough:
     beta is method.beta, replay.beta is method.replay.beta."""
     seeds: Whole = 1
     """Number of consecutive seeds; their runs are parallel processes."""

@@ -25,16 +25,16 @@ class Reproduction:
     """What can be told of a reproduction."""
 
     only: Annotated[list[str] | None, Parameter(consume_multiple=False, negative="")] = None
-    """Only the cells whose name fits: "S-CL3 HNET+R", say, or a pattern such as "S-*"; as often as you like."""
+    """Only cells with a matching name, such as "S-CL3 HNET+R" or the pattern "S-*". Can be repeated."""
     budget: str | None = None
     """paper (its own protocol), short (about an hour on two cores for each; the default) or smoke (about a minute for
     each, on the embedded digits)."""
     seeds: Whole | None = None
-    """Number of seeds, from 0 on. Default: as many as the paper averaged over, for the smaller budgets one."""
+    """Number of seeds, starting at 0. Default: as many as in the paper, or one for the smaller budgets."""
     out: str = OUT
     """Folder of the runs, tables and figures; what is in it is not run again."""
     also: Annotated[list[Path] | None, Parameter(consume_multiple=False, negative="")] = None
-    """Another folder with runs that count, as often as you like; it is only read."""
+    """Another folder with runs to use; it is only read. Can be repeated."""
     computing: Computing = DEFAULT_COMPUTING
 
 
