@@ -11,7 +11,7 @@ EXTRAS = {
     "report": {"altair": "altair", "vl_convert": "vl-convert-python", "jinja2": "jinja2"},
     "tensorboard": {"tensorboard": "tensorboard"},
     "sweep": {"optuna": "optuna"},
-    "postgres": {"sqlalchemy": "sqlalchemy", "psycopg": "psycopg"},
+    "postgres": {"sqlalchemy": "sqlalchemy", "alembic": "alembic", "psycopg": "psycopg"},
     "ray": {"ray": "ray", "fsspec": "fsspec"},
 }
 """For each extra: the modules that are imported, and the packages that they are in."""

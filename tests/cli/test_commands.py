@@ -111,7 +111,7 @@ def test_settings_are_filtered_by_words_in_name_or_explanation(mnemon, refused):
         "No setting of split-digits has 'nowhere' in its name or explanation. mnemon settings split-digits lists all."
     )
     assert refused("settings", "beta").endswith(
-        " A word to look for follows a preset: mnemon settings split-digits beta"
+        " To search the settings of a preset: mnemon settings split-digits beta"
     )
 
 

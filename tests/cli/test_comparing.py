@@ -228,7 +228,7 @@ def test_a_regression_is_compared_in_its_own_unit(mnemon, monkeypatch):
     ("words", "message"),
     [
         ([], "Name the methods to compare, such as: mnemon compare hypernet finetuned-target joint"),
-        (["joint", "joint"], "'joint' is named twice; a variant is written METHOD:name=value."),
+        (["joint", "joint"], "'joint' is given twice; a variant is written METHOD:name=value."),
         (["ewc"], "Unknown method 'ewc'. Did you mean 'online-ewc'? Choose one of: hnet-r, replay-bound, "),
         (["si"], "Unknown method 'si'. Did you mean 'synaptic-intelligence'? Choose one of: hnet-r, replay-bound, "),
         (["jiont"], "Unknown method 'jiont'. Did you mean 'joint'? Choose one of: hnet-r, replay-bound, "),
@@ -270,7 +270,7 @@ def test_run_and_compare_do_not_take_each_others_folders(refused, compared, fini
         f"{finished} holds no comparison: there is no compare.json in it."
     )
     assert refused("compare", "joint", "--out", compared) == (
-        f"{compared} exists already and is left as it is. Choose another --out, or resume what is in it: "
+        f"{compared} exists already and is not changed. Choose another --out, or resume what is in it: "
         f"mnemon compare --resume {compared}"
     )
     assert (contents(compared), contents(finished)) == before

@@ -78,7 +78,7 @@ def test_a_space_of_too_many_networks_is_refused_at_once(refused, tmp_path):
         (tmp_path / "space.toml").write_text(
             f'preset = "split-digits"\n[search]\ntarget.hidden = {{layers = {layers}, widths = [10, 20, 30]}}\n'
         )
-        assert "of 3 widths are more than 10,000: name fewer." in refused("sweep", "space.toml")
+        assert "of 3 widths are more than 10,000: use fewer." in refused("sweep", "space.toml")
 
 
 def test_a_list_of_too_many_choices_is_refused_at_once(refused, tmp_path):
@@ -90,7 +90,7 @@ def test_a_space_that_could_not_be_read_again_is_refused(refused, tmp_path, monk
     monkeypatch.setitem(MOST_CHARACTERS, "TOML", 5000)
     choices = [[10] * 100] * 10  # as a file of mnemon's, with a line for each number, it is larger than what is read
     (tmp_path / "space.toml").write_text(f'preset = "split-digits"\n[search]\ntarget.hidden = {choices}\n')
-    assert refused("sweep", "space.toml") == "The space space is too large to be kept: name fewer choices."
+    assert refused("sweep", "space.toml") == "The space space is too large to save: give fewer choices."
     assert [path.name for path in tmp_path.iterdir()] == ["space.toml"]
 
 

@@ -89,14 +89,14 @@ def test_a_setting_of_another_method_is_refused_with_the_name_of_this_one(refuse
         (["--device", "auto:0"], "Device 'auto:0' is not available here. Choose one of: auto, cpu"),
         (["--data", "nowhere"], "The data folder 'nowhere' (--data) does not exist. Name a folder that holds the data sets, "
          "or none to use the cache."),
-        (["--resume", "x", "--dry-run"], "--dry-run says what a preset would take: leave out --resume."),
+        (["--resume", "x", "--dry-run"], "--dry-run estimates a preset: leave out --resume."),
         (["--resume", "x", "--out", "y"], "--resume continues in its own folder: leave out --out. Only a URL, to copy it to, can be given."),
         (["--resume", "x", "--out", "memory://y"], "There is no folder x."),
         (["--resume", "x", "--seeds", "2"], "--resume continues the seeds of its folder: leave out --seeds and --seed."),
         (["--seeds", "x"], "--seeds takes a whole number, not 'x'."),
         (["--sedes", "2"], "Unknown option: --sedes. Did you mean --seeds?"),
         (["--set"], 'Command "run" parameter --set requires an argument.'),
-        (["split-digits", "toy"], "Too many words: toy. See: mnemon --help"),
+        (["split-digits", "toy"], "Unexpected words: toy. See: mnemon --help"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_refused_before_anything_is_made(refused, tmp_path, words, message):
@@ -174,7 +174,7 @@ def test_a_truncated_data_file_is_named_with_its_size(refused, tmp_path):
 def test_an_existing_folder_is_never_written_to(refused, small, finished, tmp_path):
     before = contents(finished)
     assert refused("run", *small, "--out", finished) == (
-        f"{finished} exists already and is left as it is. Choose another --out, or resume what is in it: "
+        f"{finished} exists already and is not changed. Choose another --out, or resume what is in it: "
         f"mnemon run --resume {finished}"
     )
     assert contents(finished) == before
@@ -275,7 +275,7 @@ def test_a_record_of_other_tasks_than_its_settings_make_is_not_resumed(refused, 
     record.write_text(json.dumps(facts))
     before = contents(stopped)
     assert refused("run", "--resume", stopped) == (
-        f"The record in {stopped} does not fit its settings: it is of {said}, they make 3 tasks and accuracy. "
+        f"The record in {stopped} does not fit its settings: it has {said}, they give 3 tasks and accuracy. "
         "Start a new run in another folder."
     )
     assert contents(stopped) == before
@@ -291,7 +291,7 @@ def test_a_folder_without_runs_is_not_shown(refused, tmp_path):
 
 
 def test_mixed_runs_are_not_shown_as_one(refused, finished, tmp_path):
-    assert refused("show", tmp_path, "more") == "Too many words: more. See: mnemon --help"
+    assert refused("show", tmp_path, "more") == "Unexpected words: more. See: mnemon --help"
     other = tmp_path / "other"
     other.mkdir()
     for name, content in contents(finished).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import webbrowser
@@ -11,6 +12,7 @@ import pytest
 from command_line import with_settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from mnemon import extras
 from mnemon.cli.screen import ShellScreen
 from mnemon.experiments.api.options import Options
 from mnemon.experiments.artifacts import embedding_maps
@@ -20,7 +22,6 @@ from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run_config import resolve
 from mnemon.experiments.study import new_jobs, resumed_jobs, run_jobs
 from mnemon.results.figures import EmbeddingMap
-from mnemon.results.report import write
 from mnemon.training.trainer import Stopped
 
 
@@ -42,7 +43,7 @@ def test_a_run_ends_with_a_report_and_says_so(mnemon, small, monkeypatch, tmp_pa
 
 def test_a_run_without_the_packages_hints_at_them(mnemon, finished, monkeypatch):
     monkeypatch.delenv("MNEMON_NO_REPORT")
-    monkeypatch.setattr(write, "missing_packages", lambda: ["altair"])
+    monkeypatch.setattr(extras, "missing", lambda extra, *modules: ["altair"])
     lines = mnemon("run", "--resume", finished).out.splitlines()
     assert lines[-2] == "For a page with figures beside the tables: pip install 'mnemon[report]'"
     assert lines[-1].startswith(f"Saved to {finished}. ")
@@ -169,9 +170,8 @@ def test_events_of_a_resumed_run_are_those_of_one_that_never_stopped(tmp_path):
 
 
 def test_without_tensorboard_it_is_said_how_to_get_it(refused, small, monkeypatch):
-    from mnemon.experiments.artifacts import event_files
 
-    monkeypatch.setattr(event_files.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     said = "--tensorboard needs more packages (tensorboard): pip install 'mnemon[tensorboard]'."
     assert refused("run", *small, "--out", "run", "--tensorboard") == said
 

@@ -50,7 +50,7 @@ def test_recipes_are_run_and_shown_beside_what_was_published(mnemon):
     assert outcome.out.startswith(
         "fig-regression: 3 runs per seed, about 3 s on one core\n"
         "fig-embedding-2d: 1 run per seed, about 1 s on one core\n"
-        "Budget smoke: 0 runs are there, 4 are left, about 4 s with 1 at a time.\n"
+        "Budget smoke: 0 runs are done, 4 are left, about 4 s with 1 at a time.\n"
     )
     assert "not comparable" in outcome.out
     assert "In all: 1 not comparable, 3 no number published." in outcome.out
@@ -67,7 +67,7 @@ def test_recipes_are_run_and_shown_beside_what_was_published(mnemon):
 
     runs = contents(out / "runs")
     again = mnemon("reproduce", "fig-regression", "fig-embedding-2d", *SMOKE)
-    assert "Budget smoke: 4 runs are there, 0 are left.\n" in again.out
+    assert "Budget smoke: 4 runs are done, 0 are left.\n" in again.out
     assert contents(out / "runs") == runs
 
 
@@ -88,9 +88,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(mnemon, monkeypatch):
     )
     resumed = mnemon("reproduce", "fig-regression", *SMOKE, "--out", "my out")
     assert resumed.code == 0
-    assert (
-        "Budget smoke: 1 runs are there, 2 are left (1 of them begun), about 2 s with 1 at a time.\n" in resumed.out
-    )
+    assert "Budget smoke: 1 runs are done, 2 are left (1 of them begun), about 2 s with 1 at a time.\n" in resumed.out
 
 
 def test_a_run_that_fails_is_named_and_the_others_have_their_table(mnemon):
@@ -108,7 +106,7 @@ def test_a_run_that_fails_is_named_and_the_others_have_their_table(mnemon):
 def test_runs_in_other_folders_count(mnemon):
     mnemon("run", "toy", "--set", "steps=20", "--set", "n_test=20", "--out", "mine", "--quiet")
     outcome = mnemon("reproduce", "fig-regression", *SMOKE, "--also", "mine")
-    assert "Budget smoke: 1 runs are there, 2 are left" in outcome.out
+    assert "Budget smoke: 1 runs are done, 2 are left" in outcome.out
 
 
 def test_a_report_is_written_from_what_was_run(mnemon):
@@ -140,8 +138,7 @@ def test_a_report_can_be_written_again_from_the_records_that_were_kept(mnemon):
 def test_only_the_cells_that_fit_are_run(mnemon):
     outcome = mnemon("reproduce", "fig-regression", "fig-embedding-2d", "--only", "[ac] *", *SMOKE)
     assert (
-        "fig-regression: 2 runs per seed, about 2 s on one core\nBudget smoke: 0 runs are there, 2 are "
-        in outcome.out
+        "fig-regression: 2 runs per seed, about 2 s on one core\nBudget smoke: 0 runs are done, 2 are " in outcome.out
     )
     assert sorted(path.name for path in Path("runs/reproduce/runs").iterdir()) == [
         "toy-finetuned-hypernet@smoke", "toy@smoke",
@@ -169,7 +166,7 @@ def test_all_are_run_by_a_word(mnemon, monkeypatch):
     outcome = mnemon("reproduce", "all", *SMOKE)
     assert outcome.code == 0
     assert "fig-embedding-2d: 1 run per seed, about 1 s on one core\nfig-regression: 3 runs per seed" in outcome.out
-    assert "Budget smoke: 0 runs are there, 4 are left, " in outcome.out
+    assert "Budget smoke: 0 runs are done, 4 are left, " in outcome.out
     assert "Nothing was started" not in outcome.out
 
 
@@ -188,16 +185,16 @@ def test_a_recipe_whose_data_are_missing_is_skipped_with_the_reason_and_the_othe
     words = ("reproduce", "fig-embedding-2d", "fig-regression", "--budget", "short", "--workers", 1, "--quiet")
     outcome = mnemon(*words)
     assert (outcome.code, outcome.err) == (0, "")
-    skipped = "fig-embedding-2d: skipped, there are no data for split-mnist\nsplit-mnist: MNIST is not in "
+    skipped = "fig-embedding-2d: skipped: no data for split-mnist\nsplit-mnist: MNIST is not in "
     assert outcome.out.count(skipped) == 2  # before the others run, and when they are done
-    assert "\nBudget short: 0 runs are there, 3 are left, " in outcome.out
+    assert "\nBudget short: 0 runs are done, 3 are left, " in outcome.out
     assert "In all: 1 not comparable, 2 no number published." in outcome.out
     assert Path("runs/reproduce/fig-regression/table.txt").exists()
     assert not Path("runs/reproduce/fig-embedding-2d").exists()
     assert not list(Path("runs/reproduce/runs").glob("split-mnist*"))
     # What was left out is run as soon as its data are there, and only that.
     again = mnemon(*words)
-    assert "Budget short: 3 runs are there, 0 are left.\n" in again.out
+    assert "Budget short: 3 runs are done, 0 are left.\n" in again.out
 
 
 def test_of_a_recipe_that_lacks_some_data_the_rest_is_run(mnemon, without_data):
@@ -206,8 +203,8 @@ def test_of_a_recipe_that_lacks_some_data_the_rest_is_run(mnemon, without_data):
     path.write_text("".join(path.read_text().rpartition("]")[:1]) + cells)
     outcome = mnemon("reproduce", "fig-regression", "--only", "[ad] *", "--budget", "short", "--quiet")
     assert outcome.code == 0
-    assert "fig-regression: 1 of 2 cells skipped, there are no data for split-mnist\n" in outcome.out
-    assert "Budget short: 0 runs are there, 1 are left, " in outcome.out
+    assert "fig-regression: 1 of 2 cells skipped: no data for split-mnist\n" in outcome.out
+    assert "Budget short: 0 runs are done, 1 are left, " in outcome.out
     assert "d digits" in outcome.out
     assert "In all: 1 not comparable, 1 not run." in outcome.out
 

@@ -136,7 +136,7 @@ def test_a_lost_worker_is_said_to_be_lost(under_way, mnemon, one_after_another, 
     outcome = ended(under_way)
     assert outcome.code == 2
     assert outcome.err == (
-        "mnemon: A worker process was ended from outside, perhaps for lack of memory. Resume from the last "
+        "mnemon: A worker process was killed, perhaps because memory ran out. Resume from the last "
         "checkpoints, with fewer workers if memory is short: mnemon run --resume runs\n"
     )
     assert all_ended(workers, seconds=10)

@@ -195,7 +195,7 @@ def test_the_test_data_are_judged_by_only_when_asked_for_and_with_a_warning(mnem
     (tmp_path / "space.toml").write_text('criterion = "test"\n' + SPACE.format(steps=3))
     outcome = mnemon("sweep", "space.toml", "--trials", 1, "--minutes", 1e-9, "--out", "sweep")
     assert outcome.out.splitlines()[0] == (
-        "Warning: trials are judged on the test data, as the space says; the best score is no fair measurement."
+        "Warning: trials are judged on the test data, as the space says; the best score is too optimistic."
     )
 
 
@@ -207,5 +207,5 @@ def test_results_are_copied_to_a_url(mnemon, refused, tmp_path):
     (local,) = (tmp_path / "runs").iterdir()
     assert contents(local) == contents(tmp_path / "far" / "away")
     assert refused("run", "toy", *fast, "--out", f"file://{tmp_path}/far/away") == (
-        f"file://{tmp_path}/far/away exists already and is left as it is. Choose another --out."
+        f"file://{tmp_path}/far/away exists already and is not changed. Choose another --out."
     )

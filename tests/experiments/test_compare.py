@@ -118,7 +118,7 @@ def test_what_is_listed_in_cl1_is_of_cl1():
     ("words", "options", "message"),
     [
         ([], {}, "Name the methods to compare, such as: mnemon compare hypernet finetuned-target joint"),
-        (["joint", "joint"], {}, "'joint' is named twice; a variant is written METHOD:name=value."),
+        (["joint", "joint"], {}, "'joint' is given twice; a variant is written METHOD:name=value."),
         (["joint"], {"scenario": "cl4"}, "Unknown scenario 'cl4'. Did you mean 'cl3'? Choose one of: cl1, cl2, cl3."),
         (
             ["joint"],

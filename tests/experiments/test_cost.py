@@ -47,5 +47,5 @@ def test_seconds_are_said_in_words(seconds, words):
 
 
 def test_a_cost_that_is_none_is_named():
-    with pytest.raises(ValueError, match=r"^'soon' is no cost such as 'about 10 min'\.$"):
+    with pytest.raises(ValueError, match=r"^'soon' is not a cost such as 'about 10 min'\.$"):
         cost.seconds("soon")

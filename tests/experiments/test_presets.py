@@ -123,7 +123,7 @@ def test_a_setting_is_found_as_the_files_give_it(write):
 def test_a_file_that_is_like_itself_is_refused(write):
     one = write('like = "other.toml"\n', "one.toml")
     write('like = "one.toml"\n', "other.toml")
-    assert refused(one) == f"The preset file {one} is like itself."
+    assert refused(one) == f"The preset file {one} inherits from itself."
 
 
 def test_a_missing_preset_file_is_named(tmp_path):

@@ -352,7 +352,7 @@ def test_a_map_may_be_made_on_some_of_the_test_examples(recipes, tmp_path):
 
 def test_a_run_without_embeddings_of_two_numbers_has_no_map(recipes, tmp_path):
     folder = ran(tmp_path / "out", "one").jobs[0].folder
-    with pytest.raises(UsageError, match=r"has no task embeddings of two numbers, of which a map could be made\.$"):
+    with pytest.raises(UsageError, match=r"has no task embeddings of two numbers, to draw a map of\.$"):
         map_of(folder, PLACE, 3)
 
 
@@ -360,9 +360,7 @@ def test_a_run_whose_checkpoint_is_gone_has_no_map_and_the_table_is_there_all_th
     folder = ran(tmp_path / "out", "map").jobs[0].folder
     (folder / checkpoint.FILE).unlink()
     _, remarks = written(tmp_path / "out", "map")
-    assert remarks == [
-        f"There is no checkpoint.safetensors in {folder}, without which no map of its embeddings can be made."
-    ]
+    assert remarks == [f"There is no checkpoint.safetensors in {folder}, which is needed to map its embeddings."]
     assert (tmp_path / "out" / "map" / "table.txt").exists()
 
 

@@ -59,7 +59,7 @@ def test_without_a_name_a_new_folder_is_found(tmp_path, monkeypatch):
 
 def test_a_folder_that_exists_is_left_as_it_is(tmp_path):
     (tmp_path / "kept.txt").write_text("kept")
-    with pytest.raises(UsageError, match=r"exists already and is left as it is\. Choose another --out\.$"):
+    with pytest.raises(UsageError, match=r"exists already and is not changed\. Choose another --out\.$"):
         new_folder(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
 
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 def test_what_is_wrong_shows_before_a_folder_is_made(tmp_path):
     config = resolve(load_preset("split-digits"), ["hypernet.hidden=[100000]", "chunk=100000000"])
-    with pytest.raises(UsageError, match=r"^A network of this size does not fit into memory: take smaller layers"):
+    with pytest.raises(UsageError, match=r"^A network of this size does not fit into memory: use smaller layers"):
         new_jobs(config, range(1), tmp_path / "run", PLACE)
     assert not (tmp_path / "run").exists()
 
@@ -106,7 +106,7 @@ def test_a_device_that_is_out_of_memory_is_answered_with_the_remedy(tmp_path, mo
     monkeypatch.setattr(run.Trainer, "run", too_large)
     with pytest.raises(UsageError) as error:
         execute(Job(0, CONFIG, 0, new_folder(tmp_path / "run")), RunContext(PLACE))
-    assert str(error.value) == "The device is out of memory: take smaller batches, layers or chunks."
+    assert str(error.value) == "The device is out of memory: use smaller batches, layers or chunks."
     with alone_in(tmp_path / "run"):  # it is left again
         pass
 

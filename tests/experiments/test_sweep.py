@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import io
 import itertools
 import json
@@ -339,7 +340,7 @@ def test_a_folder_with_another_space_is_refused(sweep):
         sweep(trials=2, pruning="true")
     assert str(error.value) == (
         "The study 'sweep' was begun with another space: pruning (True and False) (given and begun with). "
-        "Take the same one, or choose another --study or --out."
+        "Use the same one, or choose another --study or --out."
     )
 
 
@@ -352,8 +353,10 @@ def test_a_sweep_with_a_range_from_0_is_resumed_from_its_folder(tmp_path):
 
 
 def test_without_optuna_nothing_is_begun(sweep, tmp_path, monkeypatch):
-    monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: None if name == "optuna" else name)
-    with pytest.raises(UsageError, match=r"^A sweep needs optuna: pip install 'mnemon\[sweep\]'\.$"):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else name)
+    with pytest.raises(
+        UsageError, match=r"^A sweep needs more packages \(optuna\): pip install 'mnemon\[sweep\]'\.$"
+    ):
         sweep(trials=1)
     assert not (tmp_path / "sweep").exists()
 

@@ -91,7 +91,7 @@ def settings(
     except UsageError as error:
         if preset is None or not is_setting(preset):
             raise
-        remedy = f"A word to look for follows a preset: {shlex.join(['mnemon', 'settings', DEFAULT, preset])}"
+        remedy = f"To search the settings of a preset: {shlex.join(['mnemon', 'settings', DEFAULT, preset])}"
         raise UsageError(f"{error} {remedy}") from error
     config = resolve(found, set_ or ())
     fitting = [one for one in explained(config) if _holds(word, one.path, one.meaning)]

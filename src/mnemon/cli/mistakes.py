@@ -17,7 +17,7 @@ def message_of(error: Exception) -> str:
 
 def _words_of(error: Exception) -> str:
     if isinstance(error, UnusedCliTokensError):
-        return f"Too many words: {' '.join(error.unused_tokens or ())}. See: mnemon --help"
+        return f"Unexpected words: {' '.join(error.unused_tokens or ())}. See: mnemon --help"
     if isinstance(error, UnknownOptionError) and (setting := _meant_setting(error)):
         return f"Unknown option: {_option(error)}. It is a setting: use {setting}."
     return str(error)

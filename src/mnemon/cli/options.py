@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
 
-from mnemon.cli.screen import ShellScreen
 from mnemon.errors import UsageError
 
 Settings = Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")]
@@ -45,13 +44,15 @@ class Computing:
     threads: Whole = 1
     """Threads per process."""
     on: str | None = None
-    """Where runs are done: ray (a local cluster, or one that is there), ray:ADDRESS or ray://HOST:PORT. Default:
+    """Where runs are done: ray (the current cluster, or a new local one), ray:ADDRESS or ray://HOST:PORT. Default:
     processes of this machine."""
     quiet: Annotated[bool, Parameter(negative="")] = False
     """Show no progress, only the result."""
 
     def keywords(self) -> dict[str, Any]:
         """Return them as the functions of the API take them."""
+        from mnemon.cli.screen import ShellScreen  # here: --help has no need of rich
+
         names = ("data", "device", "workers", "threads", "on", "quiet")
         return {**{name: getattr(self, name) for name in names}, "screen": ShellScreen(self.quiet)}
 
@@ -65,7 +66,7 @@ class RunOptions:
     """What every command that trains can be told."""
 
     set_: Settings = None
-    """Change a setting: name=value, as often as you like. `mnemon settings` lists them. The end of a name is enough:
+    """Change a setting: name=value. Can be repeated. `mnemon settings` lists them. The end of a name is enough:
     beta is method.beta, replay.beta is method.replay.beta."""
     seeds: Whole = 1
     """Number of consecutive seeds; their runs are parallel processes."""

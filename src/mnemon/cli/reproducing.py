@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from mnemon.cli.app import say, say_item
 from mnemon.cli.options import DEFAULT_COMPUTING, Computing, Whole
-from mnemon.cli.screen import ShellScreen
 from mnemon.errors import UsageError, choose
 
 if TYPE_CHECKING:
@@ -25,16 +24,16 @@ class Reproduction:
     """What can be told of a reproduction."""
 
     only: Annotated[list[str] | None, Parameter(consume_multiple=False, negative="")] = None
-    """Only the cells whose name fits: "S-CL3 HNET+R", say, or a pattern such as "S-*"; as often as you like."""
+    """Only cells with a matching name, such as "S-CL3 HNET+R" or the pattern "S-*". Can be repeated."""
     budget: str | None = None
     """paper (its own protocol), short (about an hour on two cores for each; the default) or smoke (about a minute for
     each, on the embedded digits)."""
     seeds: Whole | None = None
-    """Number of seeds, from 0 on. Default: as many as the paper averaged over, for the smaller budgets one."""
+    """Number of seeds, starting at 0. Default: as many as in the paper, or one for the smaller budgets."""
     out: str = OUT
     """Folder of the runs, tables and figures; what is in it is not run again."""
     also: Annotated[list[Path] | None, Parameter(consume_multiple=False, negative="")] = None
-    """Another folder with runs that count, as often as you like; it is only read."""
+    """Another folder with runs to use; it is only read. Can be repeated."""
     computing: Computing = DEFAULT_COMPUTING
 
 
@@ -89,6 +88,7 @@ def reproduce(
 
 def _write_document(path: Path, names: tuple[str, ...], options: Reproduction, keep: Path | None) -> None:
     """Write what was reproduced so far into a Markdown file."""
+    from mnemon.cli.screen import ShellScreen
     from mnemon.experiments.api.reproduce import say_strange
     from mnemon.experiments.reproduce import document
     from mnemon.experiments.reproduce.run_index import look

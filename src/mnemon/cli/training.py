@@ -65,7 +65,7 @@ def run(
 
 def _dry_run(preset: str | None, resume: Path | None, options: RunOptions) -> int:
     if resume is not None:
-        raise UsageError("--dry-run says what a preset would take: leave out --resume.")
+        raise UsageError("--dry-run estimates a preset: leave out --resume.")
 
     from mnemon.experiments.api.options import make_options
     from mnemon.experiments.api.settings import config_of

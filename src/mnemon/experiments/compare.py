@@ -45,7 +45,7 @@ def make_plan(
         raise UsageError("Name the methods to compare, such as: mnemon compare hypernet finetuned-target joint")
     for i, word in enumerate(words):
         if word in words[:i]:
-            raise UsageError(f"'{word}' is named twice; a variant is written METHOD:name=value.")
+            raise UsageError(f"'{word}' is given twice; a variant is written METHOD:name=value.")
     finder = _Finder(benchmark or DEFAULT, choose("scenario", scenario or "cl1", _SCENARIOS))
     methods = {word: _config(word, finder, overrides) for word in words}
     return ComparisonPlan(finder.title, finder.scenario, methods, tuple(overrides))

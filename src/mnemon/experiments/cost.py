@@ -13,7 +13,7 @@ def seconds(words: str) -> float:
     """Return the seconds that words such as "about 2.5 min" or "a week (estimated)" stand for; "weeks" are two."""
     found = _FORM.match(words)
     if found is None:
-        raise ValueError(f"'{words}' is no cost such as 'about 10 min'.")
+        raise ValueError(f"'{words}' is not a cost such as 'about 10 min'.")
     number, unit = found.groups(default="two")
     return (_WORDS[number] if number in _WORDS else float(number)) * _UNITS[unit]
 

@@ -109,7 +109,7 @@ def _tables(text: str) -> dict[str, Any]:
 
 def _read(path: Path, heirs: tuple[Path, ...] = ()) -> Preset:
     if path in heirs:
-        raise UsageError(f"The preset file {path} is like itself.")
+        raise UsageError(f"The preset file {path} inherits from itself.")
     try:
         values = dict(_tables(read_text(path)))
     except (NotationError, OSError, UnicodeDecodeError) as error:

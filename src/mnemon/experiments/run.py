@@ -71,7 +71,7 @@ def new_folder(folder: Path) -> Path:
     if is_there(folder):
         command = resuming(folder)
         remedy = f", or resume what is in it: {command}" if command else "."
-        raise UsageError(f"{folder} exists already and is left as it is. Choose another --out{remedy}")
+        raise UsageError(f"{folder} exists already and is not changed. Choose another --out{remedy}")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -116,7 +116,7 @@ def build_run(config: RunConfig, seed: int, compute: Compute) -> BuiltRun:
             if "can't allocate" not in str(error):
                 raise
             raise UsageError(
-                "A network of this size does not fit into memory: take smaller layers or chunks."
+                "A network of this size does not fit into memory: use smaller layers or chunks."
             ) from error
         return BuiltRun(stream, learner, _new_record(config, seed, stream, learner, compute.device))
 
@@ -149,7 +149,7 @@ def _out_of_memory_in_words() -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise UsageError("The device is out of memory: take smaller batches, layers or chunks.") from error
+        raise UsageError("The device is out of memory: use smaller batches, layers or chunks.") from error
 
 
 def _prepare(job: Job, context: RunContext) -> tuple[_Recorder, Trainer]:
@@ -199,8 +199,8 @@ def _check_fit(record: RunRecord, stream: TaskStream, folder: Path) -> None:
     said, made = (len(record.task_names), record.metric), (len(stream), stream.metric)
     if said != made:
         raise CheckpointError(
-            f"The record in {folder} does not fit its settings: it is of {said[0]} tasks and {said[1]}, "
-            f"they make {made[0]} tasks and {made[1]}. Start a new run in another folder."
+            f"The record in {folder} does not fit its settings: it has {said[0]} tasks and {said[1]}, "
+            f"they give {made[0]} tasks and {made[1]}. Start a new run in another folder."
         )
 
 

@@ -256,9 +256,8 @@ def resume_config(record: RunRecord, preset: Preset | None, overrides: Sequence[
     given = from_record(record, overrides) if preset is None else resolve(preset, overrides)
     one, other = ({**c.plain(), "preset": "", "published": ""} for c in (given, config))
     if different := settings.differences(one, other):
-        more = f" and {len(different) - 3} more" if len(different) > 3 else ""
         raise CheckpointError(
-            f"The run was begun with other settings: {', '.join(different[:3])}{more} "
+            f"The run was begun with other settings: {settings.first_of(different)} "
             "(given and begun with). Resume it without them, or start a new run."
         )
     return config

@@ -152,6 +152,6 @@ def _raise_first(errors: list[BaseException], context: RunContext) -> None:
     if context.should_stop() or not any(isinstance(error, WorkerLost) for error in errors):
         raise Stopped
     raise TrainingError(
-        "A worker process was ended from outside, perhaps for lack of memory. Resume from the last checkpoints, "
+        "A worker process was killed, perhaps because memory ran out. Resume from the last checkpoints, "
         f"with fewer workers if memory is short: {context.resume}"
     )

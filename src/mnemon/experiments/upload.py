@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mnemon.errors import UsageError
+from mnemon import extras
+from mnemon.errors import UsageError, reason_of
 
 
 def is_url(out: str | Path | None) -> bool:
@@ -27,15 +27,14 @@ class Upload:
 
     def _check(self, url: str) -> None:
         """Refuse a place that cannot be reached or is taken, before anything is computed."""
-        if importlib.util.find_spec("fsspec") is None:
-            raise UsageError("A URL for --out needs fsspec: pip install 'mnemon[ray]'.")
+        extras.require("ray", "A URL for --out needs", "fsspec")
         try:
             files, path = _open(url)
             taken = files.exists(path)
         except Exception as error:  # every file system has errors of its own
-            raise UsageError(f"--out {url} cannot be reached: {_reason(error)}") from error
+            raise UsageError(f"--out {url} cannot be reached: {reason_of(error)}.") from error
         if taken:
-            raise UsageError(f"{url} exists already and is left as it is. Choose another --out.")
+            raise UsageError(f"{url} exists already and is not changed. Choose another --out.")
 
     def send(self, folder: Path, say: Callable[[str], None]) -> None:
         """Copy a folder to the URL, if there is one."""
@@ -48,7 +47,9 @@ class Upload:
                 files.makedirs(target.rpartition("/")[0], exist_ok=True)
                 files.put_file(str(file), target)
         except Exception as error:
-            raise UsageError(f"Could not copy {folder} to {self.url}: {_reason(error)} It is whole here.") from error
+            raise UsageError(
+                f"Could not copy {folder} to {self.url}: {reason_of(error)}. The copy here is complete."
+            ) from error
         say(f"Copied to {self.url}")
 
 
@@ -57,7 +58,3 @@ def _open(url: str) -> tuple[Any, str]:
 
     files, path = url_to_fs(url)
     return files, str(path)
-
-
-def _reason(error: Exception) -> str:
-    return f"{(str(error).strip() or type(error).__name__).splitlines()[0].rstrip('.')}."

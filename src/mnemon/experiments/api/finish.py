@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from mnemon import extras
 from mnemon.experiments.api.options import Options
 from mnemon.experiments.api.report import report
 from mnemon.experiments.artifacts.embedding_maps import keep_maps, without_map
 from mnemon.experiments.upload import Upload
 from mnemon.results import samples
 from mnemon.results.comparison import ComparisonTable
-from mnemon.results.report import write
 from mnemon.results.study import Study
 from mnemon.whole_files import write_text
 
@@ -40,7 +40,7 @@ def _say_sheets(study: Study, options: Options) -> None:
 
 def _write_page(result: Study | ComparisonTable, options: Options) -> None:
     """Write the report, and before it the maps of two-dimensional embedding spaces that it shows."""
-    if write.missing_packages():
+    if extras.missing("report"):
         options.screen.say("For a page with figures beside the tables: pip install 'mnemon[report]'")
         return
     if runs := without_map(result):

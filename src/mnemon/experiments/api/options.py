@@ -89,7 +89,7 @@ class Options:
         if negative := [seed for seed in seeds if seed < 0]:
             raise UsageError(f"{self.screen.option('seed')} must not be negative, not {negative[0]}.")
         if len(set(seeds)) < len(seeds):
-            raise UsageError(f"{self.screen.option('seeds')} names a seed twice: {', '.join(map(str, seeds))}.")
+            raise UsageError(f"{self.screen.option('seeds')} has a seed twice: {', '.join(map(str, seeds))}.")
 
     def check_resumed(self, out: str | None, seeds_given: bool) -> None:
         """Refuse what makes no sense beside a folder that is resumed."""
@@ -142,7 +142,7 @@ def seeds_of(seed: int, seeds: int | Sequence[int] | None, options: Options) -> 
         seeds = range(seed, seed + seeds)
     found = [seed] if seeds is None else list(seeds)
     if not found:
-        raise UsageError(f"{options.screen.option('seeds')} must name at least one seed.")
+        raise UsageError(f"{options.screen.option('seeds')} must have at least one seed.")
     options.check_seeds(found)
     return found
 

@@ -50,7 +50,7 @@ def reproduce(
         only: Only the cells whose name fits: "S-CL3 HNET+R", say, or patterns such as "S-*".
         budget: paper (its own protocol), short (about an hour on two cores for each) or smoke (about a minute for
             each, on the embedded digits). Default: short.
-        seeds: Number of seeds, from 0 on. Default: as many as the paper averaged over, for smaller budgets one.
+        seeds: Number of seeds, starting at 0. Default: as many as the paper averaged over, for smaller budgets one.
         out: Folder of the runs, tables and figures.
         also: More folders with runs that count; they are only read.
         workers: Runs at a time, each a process of its own. Default: the number of cores.
@@ -192,7 +192,7 @@ class _Reproducing:
         begun = f" ({plan.n_begun} of them begun)" if plan.n_begun else ""
         time = f", about {in_words(plan.seconds / workers)} with {workers} at a time" if plan.jobs else ""
         self.options.screen.say(
-            f"Budget {self.budget}: {plan.n_done} runs are there, {len(plan.jobs)} are left{begun}{time}."
+            f"Budget {self.budget}: {plan.n_done} runs are done, {len(plan.jobs)} are left{begun}{time}."
         )
 
     def _finish(self, recipes: list[Recipe], plan: ReproductionPlan, skipped: list[str]) -> Reproduction:
@@ -220,7 +220,7 @@ def _skipped(recipes: list[Recipe], plan: ReproductionPlan, missing: dict[str, s
             n_cells = sum(one.recipe is recipe for one in plan.cells)
             part = f"{len(skipped)} of {n_cells} cells " if len(skipped) < n_cells else ""
             names = dict.fromkeys(one.config.benchmark_name for one in skipped if one.config)
-            lines.append(f"{recipe.name}: {part}skipped, there are no data for {' and '.join(names)}")
+            lines.append(f"{recipe.name}: {part}skipped: no data for {' and '.join(names)}")
     reasons: dict[str, list[str]] = {}
     for benchmark, reason in missing.items():
         reasons.setdefault(reason, []).append(benchmark)

@@ -123,7 +123,7 @@ def _sweep(
     folder = prepared.folder
     if prepared.space.criterion is Criterion.TEST:
         screen.say(
-            "Warning: trials are judged on the test data, as the space says; the best score is no fair measurement."
+            "Warning: trials are judged on the test data, as the space says; the best score is too optimistic."
         )
     resume = options.to_resume("sweep", folder, upload.url)
     engine = open_engine(options.context(compute, resume), prepared.record.trials)

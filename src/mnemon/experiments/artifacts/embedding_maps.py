@@ -58,14 +58,12 @@ def map_of(folder: Path, compute: Compute, side: int, most_examples: int | None 
     every place is tested on the whole test sets.
     """
     if not (folder / checkpoint.FILE).exists():
-        raise UsageError(
-            f"There is no {checkpoint.FILE} in {folder}, without which no map of its embeddings can be made."
-        )
+        raise UsageError(f"There is no {checkpoint.FILE} in {folder}, which is needed to map its embeddings.")
     torch.set_num_threads(compute.threads)
     _, stream, learner = load_run(folder, compute)
     embeddings = learner.task_embeddings
     if not learner.maps_embeddings or any(len(embedding) != 2 for embedding in embeddings):
-        raise UsageError(f"The run in {folder} has no task embeddings of two numbers, of which a map could be made.")
+        raise UsageError(f"The run in {folder} has no task embeddings of two numbers, to draw a map of.")
     places = torch.stack([embedding.detach() for embedding in embeddings]).cpu()
     reach = MARGIN * float((places.amax(0) - places.amin(0)).max().clamp(min=1.0))
     xs, ys = (torch.linspace(float(c.min()) - reach, float(c.max()) + reach, side).tolist() for c in places.T)

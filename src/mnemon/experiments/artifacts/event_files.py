@@ -8,22 +8,20 @@ task_inference/average    percentage of inputs whose task was inferred right, wh
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mnemon.errors import UsageError
+from mnemon import extras
 from mnemon.results.record import RunRecord
 from mnemon.training.trainer import Progress, Watcher
 
 
 def check_packages() -> None:
     """Say how to get TensorBoard if it is missing."""
-    if importlib.util.find_spec("tensorboard") is None:
-        raise UsageError("--tensorboard needs more packages (tensorboard): pip install 'mnemon[tensorboard]'.")
+    extras.require("tensorboard", "--tensorboard needs")
 
 
 @contextmanager

@@ -8,7 +8,6 @@ folder. Events go through an actor, which also says which tasks are to stop.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import math
 import os
@@ -23,7 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mnemon.errors import UsageError
+from mnemon import extras
+from mnemon.errors import UsageError, first_line
 from mnemon.experiments.compute import Compute
 from mnemon.experiments.engines import Ended, WorkerLost
 from mnemon.experiments.job import Event, Job, RunContext
@@ -63,8 +63,7 @@ class RayTasks:
                     where = self._address or None
                     ray.init(where, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
                 except (ConnectionError, RuntimeError, ValueError) as error:
-                    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-                    raise UsageError(f"Ray could not be started or joined: {reason}") from error
+                    raise UsageError(f"Ray could not be started or joined: {first_line(error)}") from error
             self._began = True
         try:
             self._gpus = _gpus(self._compute.device, self._count("GPU"))
@@ -166,14 +165,13 @@ def _gpus(device: str, there: float) -> int:
     """Return how many GPUs a task asks for: without asking it sees none of those that are there."""
     wanted = device.startswith("cuda")
     if wanted and there < 1:  # Ray would wait for one without end
-        raise UsageError(f"The Ray cluster has no GPU for --device {device}: take cpu or auto.")
+        raise UsageError(f"The Ray cluster has no GPU for --device {device}: use cpu or auto.")
     return int(wanted or (device == "auto" and there >= 1))
 
 
 def check_cluster(address: str) -> None:
     """Refuse an address where nobody listens: Ray itself would try for minutes."""
-    if importlib.util.find_spec("ray") is None:
-        raise UsageError("--on ray needs ray: pip install 'mnemon[ray]'.")
+    extras.require("ray", "--on ray needs", "ray")
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not address or address in ("auto", "local"):
         return

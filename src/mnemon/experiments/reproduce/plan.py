@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mnemon.config import differences
+from mnemon.config import differences, first_of
 from mnemon.errors import DataError, UsageError
 from mnemon.experiments.compute import Compute
 from mnemon.experiments.job import Job
@@ -139,7 +139,7 @@ def _check_free(folder: Path, config: RunConfig) -> None:
         different = differences(substance(from_record(RunRecord.read(folder))), substance(config))
     except UsageError as error:
         different = [str(error)]
-    shown = ", ".join(different[:3]) or "its seed"
+    shown = first_of(different) or "its seed"
     raise UsageError(
         f"{folder} holds a run with other settings than the recipe has now: {shown} (there and now). "
         "Choose another --out, or move that folder away."
@@ -219,6 +219,6 @@ def _not_comparable(one: Wanted) -> tuple[str, str]:
     config = _config(paper) if paper else None
     assert one.config is not None
     if config is None:
-        return "the paper's own run is not known", ""
+        return "the paper's own run is unknown", ""
     different = differences(substance(one.config), substance(config))
     return ("other protocol", ", ".join(different)) if different else ("", "")

@@ -81,7 +81,7 @@ def _begin(space: Space, folder: Path, asked: SweepRequest, compute: Compute) ->
     """Make the folder of a sweep; what is wrong with settings and data shows before."""
     text, url, seed = write_toml(space.plain()), asked.storage, asked.seed or 0
     if len(text) > MOST_CHARACTERS["TOML"]:
-        raise UsageError(f"The space {space.name} is too large to be kept: name fewer choices.")
+        raise UsageError(f"The space {space.name} is too large to save: give fewer choices.")
     metric = build_run(space.config(), seed, compute).record.metric
     if url is not None:
         check_database(url)

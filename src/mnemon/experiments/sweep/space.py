@@ -115,7 +115,7 @@ def _space(file: SpaceFile, overrides: Sequence[str]) -> Space:
     searched = file.searched
     if not searched:
         raise UsageError(
-            "It searches nothing: add a table [search] with lines such as lr = {low = 1e-4, high = 0.1}."
+            "It has nothing to search: add a table [search] with lines such as lr = {low = 1e-4, high = 0.1}."
         )
     given = {**file.fixed, **dict(map(parse_override, overrides))}
     criterion = convert(Criterion, file.entries.get("criterion", Criterion.HELD_OUT.value), "criterion")
@@ -181,9 +181,9 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Sear
 
     if "choices" in given:
         if len(given) > 1:
-            raise UsageError("choices stand alone: leave out low, high, step and log.")
+            raise UsageError("choices cannot be combined with low, high, step and log.")
         if not isinstance(given["choices"], list) or not given["choices"]:
-            raise UsageError(f"choices must be a list with something in it, not {given['choices']!r}.")
+            raise UsageError(f"choices must be a list that is not empty, not {given['choices']!r}.")
         if len(given["choices"]) > MOST_CHOICES:
             raise UsageError(f"choices must be at most {MOST_CHOICES:,}, not {len(given['choices']):,}.")
         return SearchRange(choices=tuple(converted(item) for item in given["choices"]))
@@ -196,7 +196,7 @@ def _range(path: str, value: Any, preset: Preset, fixed: dict[str, Any]) -> Sear
     if not low < high:
         raise UsageError(f"The range is empty: low is {low} and high is {high}.")
     if log and (low <= 0 or step is not None):
-        raise UsageError("With log, low must be above 0." if low <= 0 else "log and step do not go together.")
+        raise UsageError("With log, low must be above 0." if low <= 0 else "log and step cannot be combined.")
     if step is not None:
         step = convert(type(low), step, "step")
         if not 0 < step <= high - low:
@@ -220,12 +220,12 @@ def _given(value: Any) -> dict[str, Any]:
     if {"layers", "widths"} & value.keys():
         layers, widths = value.get("layers"), value.get("widths")
         if set(value) != {"layers", "widths"} or not isinstance(layers, list) or not isinstance(widths, list):
-            raise UsageError("layers and widths are lists of whole numbers that stand together.")
+            raise UsageError("layers and widths are two lists of integers, given together.")
         if not all(type(depth) is int and depth >= 0 for depth in layers):
-            raise UsageError(f"layers must be whole numbers from 0 on, not {layers}.")
+            raise UsageError(f"layers must be integers of at least 0, not {layers}.")
         if any(depth > 60 for depth in layers) or sum(len(widths) ** depth for depth in layers) > MOST_CHOICES:
             raise UsageError(
-                f"Networks of {layers} layers of {len(widths)} widths are more than {MOST_CHOICES:,}: name fewer."
+                f"Networks of {layers} layers of {len(widths)} widths are more than {MOST_CHOICES:,}: use fewer."
             )
         shapes = [list(shape) for depth in layers for shape in itertools.product(widths, repeat=depth)]
         return {"choices": shapes}

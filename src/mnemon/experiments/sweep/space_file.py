@@ -38,7 +38,7 @@ class SpaceFile:
         """The name or the path by which its preset is found."""
         name = str(self.entries.get("preset") or "")
         if not name:
-            raise UsageError('It names no preset: add a line such as preset = "split-digits".')
+            raise UsageError('It has no preset: add a line such as preset = "split-digits".')
         return str((self.path.parent / name).resolve()) if name.endswith(".toml") else name
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib.util
 import json
 import random
 import time
@@ -12,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mnemon.config import differences
+from mnemon import extras
+from mnemon.config import differences, first_of
 from mnemon.errors import UsageError
 from mnemon.experiments.older_records import up_to_date
 from mnemon.printable import HIDDEN, is_secret, password_hidden
@@ -49,10 +49,9 @@ def open_study(name: str, journal: Path, url: str | None, space: Space, seed: in
     if begun is None:
         _in_turn(lambda: study.set_user_attr("space", identity))
     elif different := differences(identity, {**begun, "config": up_to_date(begun.get("config", {}))}):
-        more = f" and {len(different) - 3} more" if len(different) > 3 else ""
         raise UsageError(
-            f"The study '{name}' was begun with another space: {', '.join(different[:3])}{more} "
-            "(given and begun with). Take the same one, or choose another --study or --out."
+            f"The study '{name}' was begun with another space: {first_of(different)} "
+            "(given and begun with). Use the same one, or choose another --study or --out."
         )
     return study
 
@@ -86,7 +85,7 @@ def _secrets_of(url: str) -> list[str]:
 @contextmanager
 def said_of_database(url: str | None) -> Iterator[None]:
     """Turn what goes wrong with a database into a line for the user."""
-    if url is None or importlib.util.find_spec("sqlalchemy") is None:
+    if url is None or extras.missing("postgres", "sqlalchemy"):
         yield
         return
     from optuna.exceptions import StorageInternalError
@@ -119,8 +118,7 @@ def said_of_folder(folder: Path) -> Iterator[None]:
 
 
 def _optuna() -> Any:
-    if importlib.util.find_spec("optuna") is None:
-        raise UsageError("A sweep needs optuna: pip install 'mnemon[sweep]'.")
+    extras.require("sweep", "A sweep needs")
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -167,9 +165,7 @@ def _database(url: str) -> optuna.storages.BaseStorage:
 
 
 def _parsed(url: str) -> sqlalchemy.URL:
-    for package in ("sqlalchemy", "alembic"):
-        if importlib.util.find_spec(package) is None:
-            raise UsageError(f"A study in a database needs {package}: pip install 'mnemon[postgres]'.")
+    extras.require("postgres", "A study in a database needs", "sqlalchemy", "alembic")
     from sqlalchemy.engine import make_url
 
     with _said_of_url(url):

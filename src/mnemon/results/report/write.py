@@ -35,11 +35,6 @@ MOST_ROWS = 20
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def missing_packages() -> list[str]:
-    """Return the packages that a report needs and that are not installed."""
-    return extras.missing("report")
-
-
 def write_report(
     items: Sequence[Reportable],
     out: Path | None = None,
