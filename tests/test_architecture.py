@@ -110,6 +110,11 @@ for name in {QUICK!r}:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_help_of_the_command_line_does_not_wait_for_terminals():
+    program = "import sys, mnemon.cli; sys.exit('rich.console' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_no_file_is_named_after_nothing():
     nameless = {"utils", "util", "helpers", "helper", "misc", "common"}
     assert not [name for name in FILES if nameless & set(name.split("."))]
