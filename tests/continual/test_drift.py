@@ -56,10 +56,10 @@ def test_lengths_are_right_on_average_over_many_moves(learned):
 
 
 def test_what_a_move_costs_lies_between_the_calibrated_lengths():
-    calibration = (0.0, 1.0, 5.0, 20.0)
+    calibration = (0.0, 1.0, 5.0, 20.0, 30.0)
     assert [expected_loss(length, calibration) for length in (0, *LENGTHS)] == [0, *calibration]
     assert expected_loss(2.0, calibration) == pytest.approx(12.5)
-    assert expected_loss(100.0, calibration) == 20.0
+    assert expected_loss(100.0, calibration) == 30.0
 
 
 def test_the_expected_loss_is_that_of_a_random_move_of_twice_the_length(moved):

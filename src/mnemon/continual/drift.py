@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SUMS = 32
 """Numbers in a sketch: they tell a length to about an eighth."""
-LENGTHS = (0.1, 0.3, 1.0, 3.0)
+LENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Lengths of the random moves of a calibration."""
 TRIALS = 3
 """Random moves of each length."""
