@@ -129,7 +129,7 @@ def test_every_setting_of_every_method_and_benchmark_is_listed(mnemon, section):
 @pytest.mark.parametrize("model", REPLAYS)
 def test_the_settings_of_the_chosen_source_of_replayed_inputs_are_listed(mnemon, model):
     out = mnemon("settings", "--set", "method=replay", "--set", f"replay.model={model}").out
-    known = {path for path in setting_paths(REPLAYS[model].Config, "method.replay.")}
+    known = set(setting_paths(REPLAYS[model].Config, "method.replay."))
     every = setting_paths(LEARNERS["replay"].Config, "method.")
     assert {path for path in every if f"\n{path}  " in out and path.startswith("method.replay.")} == known
 
