@@ -177,7 +177,7 @@ def test_data_says_what_is_there_and_how_to_get_the_rest(mnemon, monkeypatch, tm
         ["cifar-10", "missing"],
         ["cifar-100", "missing"],
     ]
-    assert "nothing to fetch" in lines[1]
+    assert "no download needed" in lines[1]
     assert "--data FOLDER or MNEMON_DATA" in lines[2]
     (tmp_path / "mine" / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"\0" * 10)
     text = one_line(mnemon("data", "--data", "mine").out)
