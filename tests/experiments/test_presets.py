@@ -155,7 +155,7 @@ BASE = 'like = "split-digits"\n'
         (
             BASE + "[method.hypernet]\nhiden = [5]",
             "Unknown setting 'method.hypernet.hiden'. Did you mean 'hidden'? Known: form, hidden, activation, "
-            "embedding_size, chunk, chunk_embedding_size, init.",
+            "embedding_size, chunk, chunk_embedding_size, init, chunk_init.",
         ),
         (BASE + "training = 5", "'training' must be a table of settings, not 5."),
         (BASE + "[method]\nhypernet = 5", "method.hypernet must be a table of settings, not 5."),
