@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.config import build
-from mnemon.continual.adapters import added_by
+from mnemon.continual.adapters import count_added
 from mnemon.continual.auto_size import hypernet_for
 from mnemon.continual.densities import NUMBERS_PER_INPUT
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask
@@ -19,7 +19,7 @@ from mnemon.continual.learner import CODES
 from mnemon.continual.model import ContinualModel
 from mnemon.continual.modules import Form, check, form_of
 from mnemon.continual.objective import ObjectiveKind
-from mnemon.continual.state import Kind, Settings, State
+from mnemon.continual.state import Kind, ModelSettings, State
 from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
 from mnemon.memory.exact import ENTRY_NBYTES
@@ -100,7 +100,7 @@ class _Facts:
     """What the header says of a model."""
 
     format: int
-    settings: Settings
+    settings: ModelSettings
     tasks: list[dict[str, Any]]
     n_learned: int
     n_inputs: int | None
@@ -114,7 +114,7 @@ class _Facts:
 def _model(path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Module) -> ContinualModel:
     _check_form(module, facts.module, path)
     _check_sizes(facts, tensors, module)
-    settings = {f.name: getattr(facts.settings, f.name) for f in fields(Settings)}
+    settings = {f.name: getattr(facts.settings, f.name) for f in fields(ModelSettings)}
     model = ContinualModel(module, **settings)
     state = model.state
     _check_weights(state, facts, path)
@@ -149,7 +149,7 @@ def _check_coded_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Mod
     if len(facts.tasks) * ENTRY_NBYTES > n_bytes:
         raise ValueError(f"it names {len(facts.tasks)} tasks, for which its codes are too short.")
     adapters = facts.settings.adapters
-    if adapters is not None and added_by(module, adapters) > max(LEAST_ROOM, MOST_PER_BYTE * n_bytes):
+    if adapters is not None and count_added(module, adapters) > max(LEAST_ROOM, MOST_PER_BYTE * n_bytes):
         raise ValueError(f"adapters of rank {adapters.rank} are too many numbers for its codes.")
 
 
@@ -158,7 +158,7 @@ def _check_generated_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn
     if len(facts.tasks) != n_tasks:
         raise ValueError(f"it names {len(facts.tasks)} tasks, and the file holds {n_tasks}.")
     settings, held = facts.settings, _numbers(tensors, "learner/memory.own")
-    if settings.adapters is not None and added_by(module, settings.adapters) != held:
+    if settings.adapters is not None and count_added(module, settings.adapters) != held:
         raise ValueError(f"adapters of rank {settings.adapters.rank} are not {held} numbers.")
     hypernet = settings.hypernet or hypernet_for(max(held, 1), settings.compression)
     n_numbers = _numbers(tensors, "learner/memory.hypernet.")

@@ -17,10 +17,10 @@ from mnemon.continual.data import collect_inputs
 from mnemon.continual.learned_task import LearnedTask
 from mnemon.continual.lock import alone
 from mnemon.continual.model_size import size_in_words
-from mnemon.continual.modules import copied
+from mnemon.continual.modules import copy_module
 from mnemon.continual.objective import Loss
-from mnemon.continual.prediction import Prediction, evaluated, inferred, told
-from mnemon.continual.state import Settings, State
+from mnemon.continual.prediction import Prediction, evaluate, predict_for_task, predict_without_task
+from mnemon.continual.state import ModelSettings, State
 from mnemon.errors import UsageError, reason_of
 from mnemon.hypernet import HypernetConfig
 
@@ -87,7 +87,7 @@ class ContinualModel:
         Raises:
             UsageError: A setting is out of range, or the module cannot take weights from outside.
         """
-        settings = Settings.checked(
+        settings = ModelSettings.checked(
             generate, adapters, compression, beta, lr, seed, hypernet, recognise, memory, tolerance, start
         )
         self.state = State(module, settings)
@@ -246,7 +246,9 @@ class ContinualModel:
         """
         index = None if task is None else self.state.index_of(task)
         found = collect_inputs(inputs, self.device, self.state.floats)
-        return inferred(self.state, found) if index is None else told(self.state, found, index)
+        return (
+            predict_without_task(self.state, found) if index is None else predict_for_task(self.state, found, index)
+        )
 
     @alone
     def evaluate(self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None) -> float:
@@ -268,7 +270,7 @@ class ContinualModel:
             >>> 0 <= model.evaluate((x, y), task="monday") <= 100
             True
         """
-        return evaluated(self.state, data, task, infer, loss)
+        return evaluate(self.state, data, task, infer, loss)
 
     # The tasks
 
@@ -381,7 +383,7 @@ class ContinualModel:
             Linear(in_features=4, out_features=3, bias=True)
         """
         memory, index = self.state.learner.memory, self.state.index_of(task)
-        module = copied(memory.target.module).eval()
+        module = copy_module(memory.target.module).eval()
         tensors = {**memory.network_weights(index), **memory.network_buffers(index)}
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         with torch.no_grad():

@@ -51,7 +51,7 @@ class Prediction:
         return torch.tensor([name != UNKNOWN for name in self.task])
 
 
-def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None) -> float:
+def evaluate(state: State, data: Any, task: str, infer: bool, loss: Loss | None) -> float:
     """Return how good the model is on data of a task, which it is told or has to infer."""
     index, goal = state.index_of(task), state.about(task).goal
     if loss is not None:
@@ -63,7 +63,7 @@ def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None
     found = collect(data).to(state.device, state.floats)
     goal_for(found.targets, goal.as_learned(task))  # refuses targets of another kind
     found = replace(found, targets=goal.output_indices(found.targets))
-    return inferred_score(state, found, index) if infer else score(state, found, index, goal, task)
+    return score_without_task(state, found, index) if infer else score(state, found, index, goal, task)
 
 
 # A task that is told
@@ -98,7 +98,7 @@ def _check_dimensions(inputs: Inputs, task: LearnedTask) -> None:
     )
 
 
-def told(state: State, inputs: Inputs, index: int) -> Prediction:
+def predict_for_task(state: State, inputs: Inputs, index: int) -> Prediction:
     """Return the answer of a task's network."""
     remembered, outputs = state.tasks[index], outputs_of(state, inputs, index)
     goal, names = remembered.goal, [remembered.name] * len(inputs[0])
@@ -122,20 +122,20 @@ def score(state: State, data: Data, index: int, goal: Goal, name: str) -> float:
 # A task that is not told
 
 
-def inferred(state: State, inputs: Inputs) -> Prediction:
+def predict_without_task(state: State, inputs: Inputs) -> Prediction:
     """Return for each input the answer of the task that it is taken for."""
     _check_classes_only(state)
     by_density = state.learner.densities is not None
-    best = _most_likely(state, inputs) if by_density else _surest(state, inputs)
+    best = _find_most_likely(state, inputs) if by_density else _find_lowest_entropy(state, inputs)
     known, names = best.known.tolist(), state.names
     tasks = [names[index] if known[i] else UNKNOWN for i, index in enumerate(best.index.tolist())]
     return Prediction(tasks, best.label, best.confidence, None)
 
 
-def inferred_score(state: State, data: Data, index: int) -> float:
+def score_without_task(state: State, data: Data, index: int) -> float:
     """Return the accuracy on data of a task that is not told; a wrong task is a wrong answer."""
     task, (inputs, targets) = state.tasks[index], data.batch(slice(None))
-    answer = inferred(state, inputs)
+    answer = predict_without_task(state, inputs)
     of_task = torch.tensor([name == task.name for name in answer.task], device=targets.device)
     right = task.goal.output_indices(answer.label) == targets
     right &= of_task.view(-1, *[1] * (targets.ndim - 1))
@@ -179,14 +179,14 @@ class _Best:
         self.label[where], self.confidence[where] = answer.label[where], answer.confidence[where]
 
 
-def _surest(state: State, inputs: Inputs) -> _Best:
+def _find_lowest_entropy(state: State, inputs: Inputs) -> _Best:
     """Ask all tasks, and take the answer of the one that is surest, beside how sure it usually is."""
     best = _Best(len(inputs[0]), state.device)
     least = torch.full((len(inputs[0]),), math.inf, dtype=torch.float64)
     for index, task in enumerate(state.tasks):
         assert task.entropies is not None
         usual, seldom = task.entropies
-        answer = told(state, inputs, index)
+        answer = predict_for_task(state, inputs, index)
         above = _log_entropy(answer.outputs) - usual
         where = above < least
         least[where] = above[where]
@@ -195,7 +195,7 @@ def _surest(state: State, inputs: Inputs) -> _Best:
     return best
 
 
-def _most_likely(state: State, inputs: Inputs) -> _Best:
+def _find_most_likely(state: State, inputs: Inputs) -> _Best:
     """Ask for each input the task under whose density it is most likely."""
     assert state.learner.densities is not None
     state.check_densities(inputs)
@@ -203,7 +203,7 @@ def _most_likely(state: State, inputs: Inputs) -> _Best:
     chosen, known = scores.argmax(1), state.learner.densities.known(scores)
     best = _Best(len(chosen), state.device)
     for index in chosen.unique().tolist():
-        best.take(index, told(state, inputs, index), chosen == index, known)
+        best.take(index, predict_for_task(state, inputs, index), chosen == index, known)
     return best
 
 
