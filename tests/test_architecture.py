@@ -110,6 +110,11 @@ for name in {QUICK!r}:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_help_of_the_command_line_does_not_wait_for_terminals():
+    program = "import sys, mnemon.cli; sys.exit('rich.console' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_no_file_is_named_after_nothing():
     nameless = {"utils", "util", "helpers", "helper", "misc", "common"}
     assert not [name for name in FILES if nameless & set(name.split("."))]
@@ -118,6 +123,12 @@ def test_no_file_is_named_after_nothing():
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_opens_with_a_sentence(name):
     assert ast.get_docstring(ast.parse(FILES[name].read_text(encoding="utf-8")))
+
+
+def test_no_two_test_files_have_one_name():
+    """Pytest could not collect them together."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert {name for name in names if names.count(name) > 1} == set()
 
 
 def lengths() -> dict[str, int]:

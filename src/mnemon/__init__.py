@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mnemon.continual.learned_task import LearnedTask
     from mnemon.continual.model import ContinualModel
     from mnemon.continual.prediction import Prediction
+    from mnemon.continual.recognition import Recogniser, Recognition, Statistics
     from mnemon.continual.stream import Switch
     from mnemon.errors import CheckpointError, DataError, Interrupted, TrainingError, UsageError
     from mnemon.experiments.api.compare import compare
@@ -89,11 +90,14 @@ __all__ = [
     "OptimizerConfig",
     "Prediction",
     "Problem",
+    "Recogniser",
+    "Recognition",
     "ReplayConfig",
     "Replayed",
     "Reproduction",
     "RunRecord",
     "Scenario",
+    "Statistics",
     "Study",
     "SweepResult",
     "Switch",
@@ -155,9 +159,12 @@ _HOMES = {
     "Prediction": "mnemon.continual.prediction",
     "Problem": "mnemon.problem",
     "ReplayConfig": "mnemon.replay.config",
+    "Recogniser": "mnemon.continual.recognition",
+    "Recognition": "mnemon.continual.recognition",
     "Replayed": "mnemon.replay.source",
     "Reproduction": "mnemon.experiments.reproduce.outcome",
     "RunRecord": "mnemon.results.record",
+    "Statistics": "mnemon.continual.recognition",
     "Scenario": "mnemon.benchmarks.scenario",
     "Study": "mnemon.results.study",
     "SweepResult": "mnemon.results.sweep",

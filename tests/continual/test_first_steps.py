@@ -141,7 +141,8 @@ def test_the_network_of_a_task_is_a_plain_module(learned):
 
 @pytest.mark.only_memory("generated")
 def test_a_model_shows_its_tasks_and_sizes(learned):
-    first, second, monday, tuesday = repr(learned).splitlines()
+    first, second, sums, monday, tuesday = repr(learned).splitlines()
+    assert sums == "  recognition 18,720 bytes (64 features)"
     assert first == "ContinualModel of Net with 163 weights, all of them generated"
     shared = learned.state.learner.memory.hypernet.count()
     # The weights that every task starts from, two tasks, and an embedding, a factor and batch norm for each.

@@ -207,9 +207,8 @@ SETTINGS = {
     "lr must be a finite number above 0, not nan.": lambda: make(lr=NAN),
     "seed must be a whole number of at least 0, not -1.": lambda: make(seed=-1),
     "seed must be a whole number of at least 0, not 1.5.": lambda: make(seed=1.5),
-    "Unknown way to recognise tasks 'densty'. Did you mean 'density'? Choose one of: entropy, density.": lambda: make(
-        recognise="densty"
-    ),
+    "Unknown way to recognise tasks 'densty'. Did you mean 'density'? "
+    "Choose one of: statistics, density, entropy.": lambda: make(recognise="densty"),
     "Unknown kind of memory 'exakt'. Did you mean 'exact'? Choose one of: exact, generated.": lambda: make(
         memory="exakt"
     ),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import time
 import warnings
@@ -19,9 +20,10 @@ from mnemon.experiments.engines import check_engine, open_engine
 from mnemon.experiments.engines.ray import RayTasks
 from mnemon.experiments.job import RunContext
 from mnemon.experiments.preset import load_preset
-from mnemon.experiments.run_config import resolve
+from mnemon.experiments.run_config import RunConfig, resolve
 from mnemon.experiments.screen import Screen
 from mnemon.experiments.study import new_jobs, run_jobs
+from mnemon.plugins import Plugin
 from mnemon.results.record import RunRecord
 from mnemon.training.trainer import Stopped
 
@@ -124,8 +126,19 @@ def test_a_job_is_sent_with_its_whole_path_and_comes_back_as_it_was_given(tmp_pa
     engine, sent = RayTasks(PLACE, "", 1), []
     engine._task = SimpleNamespace(remote=lambda *words: sent.append(words[0]))
     engine.start(job)
-    assert sent == [job._replace(folder=tmp_path / "runs" / "seed-0")]
+    assert list(map(pickle.loads, sent)) == [job._replace(folder=tmp_path / "runs" / "seed-0")]
     assert list(engine._running.values()) == [job]
+
+
+def test_a_plugin_that_a_machine_does_not_have_is_named(cluster, tmp_path, monkeypatch):
+    (job, _) = jobs_of(tmp_path / "runs")
+    monkeypatch.setattr(RunConfig, "plugins", property(lambda self: [Plugin("not_there", "/not/there")]))
+    with open_engine(RunContext(PLACE, workers=1, on="ray"), 1) as engine:
+        engine.start(job)
+        ended = []
+        while not ended:
+            ended = engine.poll(0.05)[1]
+    assert str(ended[0].error).startswith("There is no module not_there, neither in /not/there nor installed: ")
 
 
 @pytest.mark.parametrize(("device", "room"), [("cpu", 2), ("auto", 1), ("cuda", 1)])

@@ -125,11 +125,11 @@ def test_one_convolution_finds_what_standardised_and_whitened_patches_say():
 )
 def test_images_and_series_are_taken_by_their_patches(shape, image):
     assert is_image(shape) is image
-    features = features_for(shape, 20)
+    features = features_for(shape, 400)
     inputs = torch.rand(30, *shape)
     features.fit((inputs,))
     found = features.of((inputs,))
-    assert found.shape == (30, 20)
+    assert found.shape == (30, 400)
     assert torch.isfinite(found).all()
     assert isinstance(features, RandomFeatures) is not image
 

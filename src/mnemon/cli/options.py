@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
 
-from mnemon.cli.screen import ShellScreen
 from mnemon.errors import UsageError
 
 Settings = Annotated[list[str] | None, Parameter(name=["--set", "-s"], consume_multiple=False, negative="")]
@@ -52,6 +51,8 @@ class Computing:
 
     def keywords(self) -> dict[str, Any]:
         """Return them as the functions of the API take them."""
+        from mnemon.cli.screen import ShellScreen  # here: --help has no need of rich
+
         names = ("data", "device", "workers", "threads", "on", "quiet")
         return {**{name: getattr(self, name) for name in names}, "screen": ShellScreen(self.quiet)}
 

@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from mnemon.cli.app import say, say_item
 from mnemon.cli.options import DEFAULT_COMPUTING, Computing, Whole
-from mnemon.cli.screen import ShellScreen
 from mnemon.errors import UsageError, choose
 
 if TYPE_CHECKING:
@@ -89,6 +88,7 @@ def reproduce(
 
 def _write_document(path: Path, names: tuple[str, ...], options: Reproduction, keep: Path | None) -> None:
     """Write what was reproduced so far into a Markdown file."""
+    from mnemon.cli.screen import ShellScreen
     from mnemon.experiments.api.reproduce import say_strange
     from mnemon.experiments.reproduce import document
     from mnemon.experiments.reproduce.run_index import look

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mnemon.config import build
+from mnemon.continual import recognition_files
 from mnemon.continual.adapters import count_added
 from mnemon.continual.auto_size import hypernet_for
 from mnemon.continual.densities import NUMBERS_PER_INPUT
@@ -19,6 +20,8 @@ from mnemon.continual.learner import CODES
 from mnemon.continual.model import ContinualModel
 from mnemon.continual.modules import Form, check, form_of
 from mnemon.continual.objective import ObjectiveKind
+from mnemon.continual.recognition import Recogniser, Statistics, Way
+from mnemon.continual.recognition_files import RecognitionFacts
 from mnemon.continual.state import Kind, ModelSettings, State
 from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
@@ -49,23 +52,28 @@ def save(model: ContinualModel, path: str | Path) -> Path:
         "module": _plain(state.form),
         "generated": [slot.name for slot in state.learner.memory.target.slots],
         "frozen": _frozen(state),
+        "recognition": None if state.sums is None else _plain(recognition_files.facts_of(state.sums)),
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write(path, state.learner.tensors(), facts, packed=state.settings.memory is Kind.EXACT)
+        tensors = {**state.learner.tensors(), **_sums(state)}
+        checkpoint.write(path, tensors, facts, packed=state.settings.memory is Kind.EXACT)
     except OSError as error:
         kept = " The earlier file is as it was." if is_file(path) else ""
         raise CheckpointError(f"Could not save the model as {path}: {error.strerror or error}.{kept}") from error
     return path
 
 
-def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
+def load(
+    path: str | Path, module: nn.Module | None = None, *, recognise: Statistics | Recogniser | None = None
+) -> ContinualModel:
     """Read a model from a file.
 
     Args:
         path: The file that `ContinualModel.save` wrote; without an ending, `.mnemon` is added.
         module: A module that is built like the one the model was made with. Weights that the model generates come
             from the file; all others must be the same as before.
+        recognise: Only for a model that recognises tasks by something of your own, which no file holds: that.
 
     Returns:
         The model, with all tasks that it has learned.
@@ -88,7 +96,7 @@ def load(path: str | Path, module: nn.Module | None = None) -> ContinualModel:
     check(module)
     tensors, facts = checkpoint.read(path, (FORMAT, *EARLIER))
     try:
-        return _model(path, tensors, build(_Facts, facts, "header"), module)
+        return _model(path, tensors, build(_Facts, facts, "header"), module, recognise)
     except CheckpointError:
         raise
     except (UsageError, ValueError) as error:
@@ -109,12 +117,19 @@ class _Facts:
     generated: tuple[str, ...]
     frozen: dict[str, int]
     """A checksum of each tensor that is used as it came."""
+    recognition: RecognitionFacts | None = None
+    """The sums by which tasks are recognised; earlier versions have none."""
 
 
-def _model(path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Module) -> ContinualModel:
+def _model(
+    path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Module, recognise: Any
+) -> ContinualModel:
     _check_form(module, facts.module, path)
+    sums = {name: tensor for name, tensor in tensors.items() if name.startswith(recognition_files.PREFIX)}
+    tensors = {name: tensor for name, tensor in tensors.items() if name not in sums}
     _check_sizes(facts, tensors, module)
-    settings = {f.name: getattr(facts.settings, f.name) for f in fields(ModelSettings)}
+    settings = {f.name: getattr(facts.settings, f.name) for f in fields(ModelSettings) if f.name != "statistics"}
+    settings["recognise"] = _recognise(path, facts.settings, recognise)
     model = ContinualModel(module, **settings)
     state = model.state
     _check_weights(state, facts, path)
@@ -130,7 +145,31 @@ def _model(path: Path, tensors: dict[str, Tensor], facts: _Facts, module: nn.Mod
     if not all(0 <= task.serial < facts.n_learned for task in state.tasks):
         raise ValueError(f"its tasks are not among {facts.n_learned} that were learned.")
     state.n_learned = facts.n_learned
+    if state.sums is not None:
+        n_classes = [max(len(task.goal.classes), 1) for task in state.tasks]
+        recognition_files.take_up(state.sums, facts.recognition, sums, n_classes)
     return model
+
+
+def _sums(state: State) -> dict[str, Tensor]:
+    return {} if state.sums is None else recognition_files.tensors_of(state.sums)
+
+
+def _recognise(path: Path, settings: ModelSettings, given: Any) -> Any:
+    """Return how tasks are recognised, as a model is told; what is of the user's own has to be given again."""
+    if settings.recognise in (Way.OWN, Way.FEATURES):
+        of_features = settings.recognise == Way.FEATURES
+        if given is None or (isinstance(given, Statistics) and given.features is not None) != of_features:
+            what = "Statistics(features=...)" if of_features else "the object"
+            raise CheckpointError(
+                f"{path} recognises tasks by something of your own, which no file holds: load(..., recognise={what})."
+            )
+        return replace(settings.statistics, features=given.features) if of_features else given
+    if given is not None:
+        raise CheckpointError(f"{path} says itself how tasks are recognised: leave out recognise.")
+    if settings.recognise == Way.STATISTICS:
+        return settings.statistics
+    return None if settings.recognise == Way.NONE else settings.recognise
 
 
 def _check_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -> None:

@@ -19,6 +19,7 @@ from mnemon.continual.learned_task import LearnedTask, in_words, signature
 from mnemon.continual.modules import check_functional
 from mnemon.continual.objective import Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.prediction import score, usual_entropies
+from mnemon.continual.recognition import OwnRecogniser
 from mnemon.continual.state import State
 from mnemon.errors import TrainingError, UsageError, first_line
 from mnemon.memory import fineness
@@ -83,6 +84,8 @@ def begin_again(state: State, task: str) -> None:
     """Get ready to go on with a task that was learned."""
     index = state.index_of(task)
     state.learner.begin_again(index)
+    if state.sums is not None:
+        state.sums.begin_again(index)
     del state.tasks[index]
 
 
@@ -103,6 +106,7 @@ def finish(
     def end() -> tuple[float, tuple[float, float] | None]:
         settle(state, task, data, goal)
         state.learner.end_task(data.to(state.device, state.learner.floats))
+        _take_note(state, task, data, goal, serial)
         reached = score(state, data if tested is None else tested, index, goal, task)
         return reached, usual_entropies(state, data, index, goal)
 
@@ -112,6 +116,16 @@ def finish(
     state.tasks.append(known)
     state.n_learned += 1
     return state.tasks[-1]
+
+
+def _take_note(state: State, task: str, data: Data, goal: Goal, serial: int) -> None:
+    """Let what recognises tasks learn how the inputs of one look."""
+    if state.sums is not None:
+        state.sums.learn(data, goal, [*(known.serial for known in state.tasks), serial])
+    elif isinstance(state.recogniser, OwnRecogniser):
+        inputs, targets = data.batch(slice(None))
+        named = bool(goal.classes) and bool((targets >= 0).all())
+        state.recogniser.learn(inputs, goal.labels(targets) if named else targets, task)
 
 
 # The data

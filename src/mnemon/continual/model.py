@@ -14,12 +14,20 @@ from mnemon import interrupts
 from mnemon.continual import learning
 from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.data import collect_inputs
-from mnemon.continual.learned_task import LearnedTask
+from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.lock import alone
 from mnemon.continual.model_size import size_in_words
 from mnemon.continual.modules import copy_module
 from mnemon.continual.objective import Loss
-from mnemon.continual.prediction import Prediction, evaluate, predict_for_task, predict_without_task
+from mnemon.continual.prediction import Prediction, evaluate, predict_for_task, predict_without_task, recognised
+from mnemon.continual.recognition import (
+    OwnRecogniser,
+    Recogniser,
+    Recognition,
+    Statistics,
+    recognition_of,
+    way_of,
+)
 from mnemon.continual.state import ModelSettings, State
 from mnemon.errors import UsageError, reason_of
 from mnemon.hypernet import HypernetConfig
@@ -56,7 +64,7 @@ class ContinualModel:
         lr: float = 2e-3,
         seed: int = 0,
         hypernet: HypernetConfig | None = None,
-        recognise: str = "entropy",
+        recognise: str | Statistics | Recogniser | None = "statistics",
         memory: str = "generated",
         tolerance: float | None = None,
         start: str = "kept",
@@ -73,9 +81,11 @@ class ContinualModel:
             lr: Learning rate of Adam.
             seed: Seed of all random numbers. The same seed, data and calls give the same model.
             hypernet: The form of the hypernetwork, if you want to choose it; `compression` is then not used.
-            recognise: How the task of an input is inferred. "entropy": the task whose network has the lowest entropy,
-                relative to the task's usual entropy; it costs nothing and is often wrong. "density": each task also
-                learns a small density model of its inputs, which must lie between 0 and 1.
+            recognise: How the task of an input is inferred. "statistics": by sums over features of every task's
+                inputs, which hold no input; `Statistics(...)` has its settings. "density": each task also learns a
+                small density model of its inputs, which must lie between 0 and 1. "entropy": the task whose network
+                has the lowest entropy, relative to the task's usual entropy; it costs nothing and is often wrong.
+                None: not at all. Or an object with the methods of `Recogniser`.
             memory: How tasks are kept. "generated": by one hypernetwork, which a penalty holds; `compression`, `beta`
                 and `hypernet` are about it. "exact": each network as a code of a few bits per weight. It is trained
                 plainly, and stays the same bit for bit, whatever is learned later.
@@ -87,10 +97,11 @@ class ContinualModel:
         Raises:
             UsageError: A setting is out of range, or the module cannot take weights from outside.
         """
+        way, statistics, own = way_of(recognise)
         settings = ModelSettings.checked(
-            generate, adapters, compression, beta, lr, seed, hypernet, recognise, memory, tolerance, start
+            generate, adapters, compression, beta, lr, seed, hypernet, way, memory, tolerance, start, statistics
         )
-        self.state = State(module, settings)
+        self.state = State(module, settings, own)
         """What the other parts of mnemon work on; nothing here is for users to change."""
 
     # Learning
@@ -223,8 +234,11 @@ class ContinualModel:
     # Answering
 
     @alone
-    def predict(self, inputs: Any, task: str | None = None) -> Prediction:
+    def predict(self, inputs: Any, task: str | None = None, *, vote: int = 1) -> Prediction:
         """Predict the answers to some inputs.
+
+        Without the task, the network of the task that an input is taken for answers; "unknown" is an input that is
+        like none of the tasks' inputs. How well this works, `recognition` says.
 
         To infer the task by entropy, the entropy of each task's answer is divided by the logarithm of its number of
         classes: 0 is certain, 1 is a guess.
@@ -232,6 +246,7 @@ class ContinualModel:
         Args:
             inputs: A tensor or an array; several inputs of a module in a tuple.
             task: The task of the inputs. Default: infer it for each input.
+            vote: How many inputs in a row are known to be of one task; they are recognised together.
 
         Returns:
             Task, label and confidence for each input.
@@ -247,11 +262,58 @@ class ContinualModel:
         index = None if task is None else self.state.index_of(task)
         found = collect_inputs(inputs, self.device, self.state.floats)
         return (
-            predict_without_task(self.state, found) if index is None else predict_for_task(self.state, found, index)
+            predict_without_task(self.state, found, vote)
+            if index is None
+            else predict_for_task(self.state, found, index)
         )
 
     @alone
-    def evaluate(self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None) -> float:
+    def recognise(self, inputs: Any, *, vote: int = 1) -> list[str]:
+        """Return the task that each input is taken for, and ask no network.
+
+        Args:
+            inputs: Inputs of the module.
+            vote: How many inputs in a row are known to be of one task; they are recognised together.
+
+        Returns:
+            The name of a task for each input, or "unknown".
+
+        Raises:
+            UsageError: Nothing was learned yet, or the inputs do not fit the module.
+
+        Example:
+            >>> len(model.recognise(x[:3]))
+            3
+        """
+        found = recognised(self.state, collect_inputs(inputs, self.device, self.state.floats), vote)
+        return [self.tasks[i] if sure else UNKNOWN for i, sure in zip(found.index, found.known, strict=True)]
+
+    @alone
+    def recognition(self) -> Recognition:
+        """Return how well tasks are told apart by their inputs, as it was measured while each was learned.
+
+        Returns:
+            For each task the percentage of its training inputs that were recognised, each left out in turn; and which
+            tasks can hardly be told apart. Print it.
+
+        Raises:
+            UsageError: Tasks are not recognised by statistics, or nothing was learned yet.
+
+        Example:
+            >>> model.recognition().tasks == tuple(model.tasks)
+            True
+        """
+        sums = self.state.sums
+        if sums is None:
+            raise UsageError("Only recognise='statistics' measures how well tasks are told apart.")
+        if not self.tasks:
+            raise UsageError("Nothing was learned yet.")
+        return recognition_of(sums, self.tasks, [task.serial for task in self.state.tasks])
+
+    @alone
+    def evaluate(
+        self, data: Any, task: str, *, infer: bool = False, loss: Loss | None = None, vote: int = 1
+    ) -> float:
         """Return the accuracy in percent on data of a task, or the error of a regression.
 
         Args:
@@ -259,6 +321,7 @@ class ContinualModel:
             task: The name of the task.
             infer: Do not tell the model the task. An input whose task is inferred wrongly counts as wrong.
             loss: For a task that was learned with a loss of your own, and loaded from a file: the loss.
+            vote: With infer, how many inputs in a row are known to be of one task.
 
         Returns:
             The accuracy in percent, or the mean error.
@@ -270,7 +333,7 @@ class ContinualModel:
             >>> 0 <= model.evaluate((x, y), task="monday") <= 100
             True
         """
-        return evaluate(self.state, data, task, infer, loss)
+        return evaluate(self.state, data, task, infer, loss, vote)
 
     # The tasks
 
@@ -364,6 +427,8 @@ class ContinualModel:
         if name != task:
             self.state.check_new(name)
         self.state.tasks[index] = replace(self.state.tasks[index], name=name)
+        if isinstance(self.state.recogniser, OwnRecogniser):
+            self.state.recogniser.rename(task, name)
 
     @alone
     def network(self, task: str) -> nn.Module:
@@ -448,4 +513,6 @@ class ContinualModel:
             f"ContinualModel of {type(target.module).__name__} with {whole:,} weights, {part} of them generated",
             f"  memory {size_in_words(learner, whole)}",
         ]
+        if self.state.sums is not None and self.tasks:
+            lines.append(f"  recognition {self.state.sums.nbytes:,} bytes ({self.state.sums.width:,} features)")
         return "\n".join([*lines, *(f"  {task}" for task in self.state.tasks)])

@@ -12,8 +12,10 @@ from torch import Tensor
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask, in_words, signature
 from mnemon.continual.objective import IGNORED, Goal, Loss, ObjectiveKind, goal_for
+from mnemon.continual.recognition import OwnRecogniser, Recognised, Way
 from mnemon.continual.state import State
 from mnemon.errors import CheckpointError, UsageError, first_line
+from mnemon.inference.base import vote as averaged
 from mnemon.inference.entropy import entropy
 from mnemon.seeding import with_random_numbers
 
@@ -44,6 +46,10 @@ class Prediction:
     """Probability of the class; NaN where there are no classes."""
     outputs: Tensor | None
     """What the module returned; None where inputs were answered by modules of different tasks."""
+    probability: Tensor | None = None
+    """Probability of every class of every task, one row per input; only where tasks are recognised by statistics."""
+    choices: tuple[tuple[str, int | None], ...] = ()
+    """What each column of `probability` is of: the task and its class; no class for tasks without classes."""
 
     @property
     def known(self) -> Tensor:
@@ -51,7 +57,7 @@ class Prediction:
         return torch.tensor([name != UNKNOWN for name in self.task])
 
 
-def evaluate(state: State, data: Any, task: str, infer: bool, loss: Loss | None) -> float:
+def evaluate(state: State, data: Any, task: str, infer: bool, loss: Loss | None, vote: int = 1) -> float:
     """Return how good the model is on data of a task, which it is told or has to infer."""
     index, goal = state.index_of(task), state.about(task).goal
     if loss is not None:
@@ -63,7 +69,7 @@ def evaluate(state: State, data: Any, task: str, infer: bool, loss: Loss | None)
     found = collect(data).to(state.device, state.floats)
     goal_for(found.targets, goal.as_learned(task))  # refuses targets of another kind
     found = replace(found, targets=goal.output_indices(found.targets))
-    return score_without_task(state, found, index) if infer else score(state, found, index, goal, task)
+    return score_without_task(state, found, index, vote) if infer else score(state, found, index, goal, task)
 
 
 # A task that is told
@@ -122,24 +128,93 @@ def score(state: State, data: Data, index: int, goal: Goal, name: str) -> float:
 # A task that is not told
 
 
-def predict_without_task(state: State, inputs: Inputs) -> Prediction:
-    """Return for each input the answer of the task that it is taken for."""
-    _check_classes_only(state)
-    by_density = state.learner.densities is not None
-    best = _find_most_likely(state, inputs) if by_density else _find_lowest_entropy(state, inputs)
-    known, names = best.known.tolist(), state.names
-    tasks = [names[index] if known[i] else UNKNOWN for i, index in enumerate(best.index.tolist())]
-    return Prediction(tasks, best.label, best.confidence, None)
+def predict_without_task(state: State, inputs: Inputs, vote: int = 1) -> Prediction:
+    """Return for each input the answer of the task that it is taken for; `vote` inputs in a row are of one task."""
+    _check_vote(vote)
+    if state.settings.recognise == Way.ENTROPY:
+        best = _find_lowest_entropy(state, inputs, vote)
+        return Prediction(_names(state, best.index, best.known), best.label, best.confidence, None)
+    found = recognised(state, inputs, vote)
+    label, confidence = _answers(state, inputs, found.index)
+    tasks = _names(state, found.index, found.known)
+    return Prediction(tasks, label, confidence, None, found.probability, _choices(state, found))
 
 
-def score_without_task(state: State, data: Data, index: int) -> float:
+def recognised(state: State, inputs: Inputs, vote: int = 1) -> Recognised:
+    """Return which task each input is taken for, on the CPU."""
+    _check_vote(vote)
+    if not state.tasks:
+        raise UsageError("Nothing was learned yet.")
+    if state.settings.recognise == Way.NONE:
+        raise UsageError(f"recognise=None: say which task it is (such as '{state.names[0]}').")
+    if state.settings.recognise == Way.ENTROPY:
+        best = _find_lowest_entropy(state, inputs, vote)
+        return Recognised(best.index.cpu(), best.known.cpu())
+    allowed = [_fits(inputs, task) for task in state.tasks]
+    if not any(allowed):
+        _check_dimensions(inputs, state.tasks[0])
+    if state.sums is not None:
+        return state.sums.recognise(inputs, allowed, vote)
+    if isinstance(state.recogniser, OwnRecogniser):
+        return state.recogniser.recognise(inputs, state.names, allowed, vote)
+    return _find_most_likely(state, inputs, vote)
+
+
+def score_without_task(state: State, data: Data, index: int, vote: int = 1) -> float:
     """Return the accuracy on data of a task that is not told; a wrong task is a wrong answer."""
     task, (inputs, targets) = state.tasks[index], data.batch(slice(None))
-    answer = predict_without_task(state, inputs)
-    of_task = torch.tensor([name == task.name for name in answer.task], device=targets.device)
-    right = task.goal.output_indices(answer.label) == targets
+    if task.goal.kind is not ObjectiveKind.CLASSES:
+        raise UsageError(f"Only the accuracy of classes is measured with infer=True; '{task.name}' has none.")
+    found = recognised(state, inputs, vote)
+    of_task = ((found.index == index) & found.known).to(targets.device)
+    right = task.goal.output_indices(predict_for_task(state, inputs, index).label) == targets
     right &= of_task.view(-1, *[1] * (targets.ndim - 1))
     return 100.0 * float(right[targets != IGNORED].double().mean())
+
+
+def _names(state: State, index: Tensor, known: Tensor) -> list[str]:
+    names = state.names
+    return [names[i] if sure else UNKNOWN for i, sure in zip(index.tolist(), known.tolist(), strict=True)]
+
+
+def _choices(state: State, found: Recognised) -> tuple[tuple[str, int | None], ...]:
+    if found.probability is None or state.sums is None:
+        return ()
+    pairs: list[tuple[str, int | None]] = []
+    for task, sums in zip(state.tasks, state.sums.tasks, strict=True):
+        whole = len(sums.counts) == 1 and len(task.goal.classes) != 1
+        pairs += [(task.name, label) for label in ((None,) if whole else task.goal.classes)]
+    return tuple(pairs)
+
+
+def _answers(state: State, inputs: Inputs, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Return label and confidence of each input by the network of its task."""
+    rows = [(index == task).nonzero()[:, 0].to(state.device) for task in index.unique().tolist()]
+    found = [
+        predict_for_task(state, tuple(part[row] for part in inputs), task)
+        for task, row in zip(index.unique().tolist(), rows, strict=True)
+    ]
+    if len({(answer.label.shape[1:], answer.confidence.shape[1:]) for answer in found}) > 1:
+        raise UsageError(
+            "These inputs were taken for tasks whose answers have different shapes: ask model.recognise(x) which, "
+            "then predict for each of the tasks."
+        )
+    order = torch.cat(rows).argsort()
+    labels = [answer.label for answer in found]
+    kind = labels[0].dtype
+    for label in labels:
+        kind = torch.promote_types(kind, label.dtype)
+    return torch.cat([label.to(kind) for label in labels])[order], torch.cat([a.confidence for a in found])[order]
+
+
+def _fits(inputs: Inputs, task: LearnedTask) -> bool:
+    """Tell whether inputs have as many dimensions as those that a task was learned with."""
+    return [part.ndim - 1 for part in inputs] == [len(shape) for shape, _ in task.inputs]
+
+
+def _check_vote(vote: int) -> None:
+    if isinstance(vote, bool) or not isinstance(vote, int) or vote < 1:
+        raise UsageError(f"vote must be a whole number of at least 1, not {vote!r}.")
 
 
 def usual_entropies(state: State, data: Data, index: int, goal: Goal) -> tuple[float, float] | None:
@@ -179,15 +254,16 @@ class _Best:
         self.label[where], self.confidence[where] = answer.label[where], answer.confidence[where]
 
 
-def _find_lowest_entropy(state: State, inputs: Inputs) -> _Best:
+def _find_lowest_entropy(state: State, inputs: Inputs, vote: int = 1) -> _Best:
     """Ask all tasks, and take the answer of the one that is surest, beside how sure it usually is."""
+    _check_classes_only(state)
     best = _Best(len(inputs[0]), state.device)
     least = torch.full((len(inputs[0]),), math.inf, dtype=torch.float64)
     for index, task in enumerate(state.tasks):
         assert task.entropies is not None
         usual, seldom = task.entropies
         answer = predict_for_task(state, inputs, index)
-        above = _log_entropy(answer.outputs) - usual
+        above = averaged(_log_entropy(answer.outputs)[:, None], vote)[:, 0] - usual
         where = above < least
         least[where] = above[where]
         known = above <= seldom - usual
@@ -195,16 +271,12 @@ def _find_lowest_entropy(state: State, inputs: Inputs) -> _Best:
     return best
 
 
-def _find_most_likely(state: State, inputs: Inputs) -> _Best:
-    """Ask for each input the task under whose density it is most likely."""
+def _find_most_likely(state: State, inputs: Inputs, vote: int) -> Recognised:
+    """Take each input for the task under whose density it is most likely."""
     assert state.learner.densities is not None
     state.check_densities(inputs)
-    scores = state.learner.likelihoods(inputs)
-    chosen, known = scores.argmax(1), state.learner.densities.known(scores)
-    best = _Best(len(chosen), state.device)
-    for index in chosen.unique().tolist():
-        best.take(index, predict_for_task(state, inputs, index), chosen == index, known)
-    return best
+    scores = averaged(state.learner.likelihoods(inputs), vote)
+    return Recognised(scores.argmax(1).cpu(), state.learner.densities.known(scores).cpu())
 
 
 def _log_entropy(outputs: Tensor | None) -> Tensor:

@@ -6,7 +6,7 @@ import glob
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.learner import ModuleLearner
 from mnemon.continual.lock import ModelLock
 from mnemon.continual.modules import float_type, form_of, prepare
+from mnemon.continual.recognition import OwnRecogniser, Statistics, StatisticsRecogniser, Way, layer_of
 from mnemon.errors import UsageError, choose, join_some, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.memory.base import AbstractMemory
@@ -60,6 +61,7 @@ class ModelSettings:
     memory: Kind = Kind.GENERATED
     tolerance: float | None = None
     start: Start = Start.KEPT
+    statistics: Statistics = field(default_factory=Statistics)
 
     @classmethod
     def checked(
@@ -75,6 +77,7 @@ class ModelSettings:
         memory: str = Kind.GENERATED,
         tolerance: float | None = None,
         start: str = Start.KEPT,
+        statistics: Statistics | None = None,
     ) -> ModelSettings:
         """Return settings as plain values, or say which of them cannot be."""
         patterns = (generate,) if isinstance(generate, str) else generate
@@ -83,7 +86,6 @@ class ModelSettings:
         for name, value, kind in (("adapters", adapters, LoRA), ("hypernet", hypernet, HypernetConfig)):
             if value is not None and not isinstance(value, kind):
                 raise UsageError(f"{name} must be a {kind.__name__}(...), not {value!r}.")
-        choose("way to recognise tasks", str(recognise), {"entropy": None, "density": None})
         return cls(
             tuple(patterns),
             adapters,
@@ -92,17 +94,19 @@ class ModelSettings:
             _number("lr", lr, above=True),
             _seed(seed),
             hypernet,
-            str(recognise),
+            recognise,
             choose("kind of memory", _word(memory), {kind.value: kind for kind in Kind}),
             None if tolerance is None else _number("tolerance", tolerance),
             choose("start", _word(start), {start.value: start for start in Start}),
+            replace(statistics or Statistics(), features=None),
         )
 
 
 class State:
     """What learning, answering, streams and files work on; the face for users is `ContinualModel`."""
 
-    def __init__(self, module: nn.Module, settings: ModelSettings):
+    def __init__(self, module: nn.Module, settings: ModelSettings, own: Any = None):
+        """Take the settings and, where tasks are recognised by something of the user's own, that."""
         self.settings = settings
         self.lock = ModelLock()
         self.tasks: list[LearnedTask] = []
@@ -113,11 +117,28 @@ class State:
         """Numbers in an input, if tasks are recognised by how their inputs look."""
         self.learner = with_random_numbers(derive(settings.seed, "weights"), lambda: _learner(module, settings))
         self.form, self.floats = form_of(module), float_type(module)
+        self.recogniser = self._recogniser(own)
+        """What recognises tasks by their inputs, but for densities, which learn beside the networks."""
 
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
         return self.learner.device
+
+    def _recogniser(self, own: Any) -> StatisticsRecogniser | OwnRecogniser | None:
+        settings = self.settings
+        if settings.recognise == Way.OWN:
+            return OwnRecogniser(own)
+        if settings.recognise not in (Way.STATISTICS, Way.FEATURES):
+            return None
+        seed = derive(settings.seed, "weights", 2) % 2**31
+        run = own if settings.recognise == Way.FEATURES else layer_of(self.learner, settings.statistics.layer)
+        return StatisticsRecogniser(settings.statistics, seed, run)
+
+    @property
+    def sums(self) -> StatisticsRecogniser | None:
+        """The sums by which tasks are recognised, if they are."""
+        return self.recogniser if isinstance(self.recogniser, StatisticsRecogniser) else None
 
     # The tasks by name
 
@@ -150,7 +171,10 @@ class State:
         index = self.index_of(name)
 
         def work() -> None:
-            self.learner.select_tasks([t for t in range(len(self.tasks)) if t != index])
+            others = [t for t in range(len(self.tasks)) if t != index]
+            self.learner.select_tasks(others)
+            if self.sums is not None:
+                self.sums.select(others)
             self.tasks = [task for task in self.tasks if task.name != name]
 
         interrupts.uninterrupted(work)
@@ -159,6 +183,8 @@ class State:
         """Drop a task that was begun and not put away."""
         self.learner.give_up()
         self.learner.select_tasks(range(len(self.tasks)))
+        if self.sums is not None:
+            self.sums.give_up(len(self.tasks))
 
     # What learning needs
 
@@ -202,10 +228,13 @@ class State:
         """
         learner, tasks, numbers = self.learner, list(self.tasks), (self.n_learned, self.n_inputs)
         densities, kept = learner.densities, learner.kept()
-        mend = self.mender()
+        mend, sums = self.mender(), self.sums
+        kept_sums = sums.kept() if sums is not None else None
 
         def undo() -> None:
             mend()
+            if sums is not None and kept_sums is not None:
+                sums.put_back(kept_sums)
             learner.densities = densities
             learner.undo(kept)
             self.tasks, (self.n_learned, self.n_inputs) = tasks, numbers

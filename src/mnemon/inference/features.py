@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,8 @@ MOST_SIDE = 64
 """Height or width above which an image is made smaller."""
 PATCH, GRID = 6, 3
 """Side of the patches of an image, and cells along each side in which what is found is averaged."""
+THUMBNAIL = 5
+"""Height and width of the image made small."""
 PATCHES = 50_000
 """Patches by which the filters are found."""
 ROUNDS = 10
@@ -107,7 +109,27 @@ class RandomFeatures(AbstractFeatures):
         return torch.addmm(self.offsets, vectors, self.directions).relu()
 
     def _vectors(self, inputs: Inputs) -> Tensor:
-        return _folded(torch.cat([part.flatten(1).to(self.mean) for part in inputs], dim=1))
+        vectors = _folded(torch.cat([numbers_of(part).to(self.mean) for part in inputs], dim=1))
+        missing = self.n_numbers - vectors.shape[1]  # of inputs longer or shorter than those of the first task
+        return F.pad(vectors, (0, missing)) if missing else vectors
+
+
+def numbers_of(part: Tensor) -> Tensor:
+    """Return inputs as vectors; whole numbers, such as token ids, by how often each is there, and where."""
+    if part.is_floating_point() or part.dtype in (torch.uint8, torch.bool):
+        return part.flatten(1)
+    ids = part.flatten(1)
+    places = torch.arange(ids.shape[1], device=ids.device)
+    counts = torch.zeros(len(ids), 2 * BUCKETS, device=ids.device)
+    ones = torch.ones(ids.shape, device=ids.device)
+    counts.scatter_add_(1, ids % BUCKETS, ones)
+    counts.scatter_add_(1, BUCKETS + (31 * ids + 17 * places) % BUCKETS, ones)
+    return counts.log1p()
+
+
+def n_numbers_of(shape: Sequence[int], is_whole: bool) -> int:
+    """Return how long the vectors are that `numbers_of` makes of inputs of a shape."""
+    return 2 * BUCKETS if is_whole else math.prod(shape)
 
 
 def _folded(vectors: Tensor) -> Tensor:
@@ -167,9 +189,32 @@ class ConvolutionalFeatures(AbstractFeatures):
         return torch.cat([self((part,)) for part in inputs[0].split(IN_CACHES)])
 
     def _images(self, inputs: Inputs) -> Tensor:
-        images = inputs[0].to(self.weight).reshape(-1, *self.shape)
+        images = inputs[0].to(self.weight)
+        images = (
+            images.reshape(-1, *self.shape)
+            if images[0].numel() == math.prod(self.shape)
+            else _like(images, self.shape)
+        )
         images = images[:, :, None] if images.ndim == 3 else images
         return F.adaptive_avg_pool2d(images, self.size[1:]) if images.shape[1:] != self.size else images
+
+
+class Thumbnail(AbstractFeatures):
+    """An image or a series itself, made small: how bright it is, and where."""
+
+    def __init__(self, shape: Sequence[int]):
+        self.sides = tuple(min(side, THUMBNAIL) for side in shape[1:])
+        super().__init__(shape[0] * math.prod(self.sides))
+        self.shape = tuple(shape)
+        self.register_buffer("scale", torch.ones(()))
+        self.scale: Tensor
+
+    @torch.no_grad()
+    def fit(self, inputs: Inputs) -> None:
+        self.scale.copy_(inputs[0].to(self.scale).std().clamp_min(1e-6))
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        return _like(inputs[0].to(self.scale), (self.shape[0], *self.sides)).flatten(1) / self.scale
 
 
 class SeveralFeatures(AbstractFeatures):
@@ -205,20 +250,69 @@ class SeveralFeatures(AbstractFeatures):
         return [kind for kind in self.kinds if isinstance(kind, AbstractFeatures)]
 
 
+class LayerFeatures(AbstractFeatures):
+    """What a function says of inputs, such as a layer of a network that never changes, brought to length 1 if wanted.
+
+    It is turned by a random rotation, so that the first features alone are of the whole.
+    """
+
+    rotation: Tensor
+
+    def __init__(self, run: Callable[[Inputs], Tensor], most: int, seed: int = 0, normal: bool = True):
+        super().__init__(0)
+        self._run, self._most, self._seed, self._normal = run, most, seed, normal
+        self.register_buffer("rotation", torch.empty(0), persistent=False)
+
+    @torch.no_grad()
+    def fit(self, inputs: Inputs) -> None:
+        self.turn_for(self._found(tuple(part[:2] for part in inputs)).shape[1])
+
+    def turn_for(self, n_numbers: int) -> None:
+        """Make the rotation for a layer of so many outputs."""
+        self.n_numbers, self.width = n_numbers, min(n_numbers, self._most)
+        generator = torch.Generator().manual_seed(self._seed)
+        square = torch.randn(n_numbers, n_numbers, generator=generator)
+        self.rotation = torch.linalg.qr(square).Q[:, : self.width].contiguous()
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        found = self._found(inputs)
+        return (F.normalize(found, dim=1) if self._normal else found) @ self.rotation
+
+    def _found(self, inputs: Inputs) -> Tensor:
+        found = self._run(inputs)
+        # Of a sequence the mean over its steps, of a map of channels the mean over its places.
+        found = found.mean(1) if found.ndim == 3 else found.flatten(2).mean(2) if found.ndim > 3 else found
+        return _folded(found.reshape(len(found), -1).to(self.rotation.device, torch.float32))
+
+
 def features_for(shape: Sequence[int], width: int, seed: int = 0) -> AbstractFeatures:
     """Return features of inputs of one shape: of images and series, two thirds of patches; of others, random ones."""
     n_inputs = math.prod(shape)
     if not is_image(shape):
         return RandomFeatures(n_inputs, width, seed)
+    small = Thumbnail(shape)
+    if small.width > width // 4:
+        return RandomFeatures(n_inputs, width, seed)
     of_patches = round(width * OF_PATCHES)
-    return SeveralFeatures(
-        [ConvolutionalFeatures(shape, of_patches, seed), RandomFeatures(n_inputs, width - of_patches, seed)]
-    )
+    random = RandomFeatures(n_inputs, width - of_patches - small.width, seed)
+    return SeveralFeatures([ConvolutionalFeatures(shape, of_patches, seed), random, small])
 
 
 def is_image(shape: Sequence[int]) -> bool:
     """Tell whether inputs are taken for images (channels, height, width) or series (channels, length)."""
     return len(shape) in (2, 3) and min(shape[1:]) >= LEAST_SIDE
+
+
+def _like(images: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return images of another size or number of channels than the first task's, brought to its form."""
+    if images.ndim != len(shape) + 1:
+        flat = images.flatten(1)
+        return F.pad(flat, (0, math.prod(shape) - flat.shape[1])).reshape(-1, *shape)
+    missing = shape[0] - images.shape[1]
+    padded = F.pad(images, (*[0] * (2 * len(shape[1:])), 0, missing)) if missing else images
+    if len(shape) == 2:
+        return F.adaptive_avg_pool1d(padded, shape[1])
+    return F.adaptive_avg_pool2d(padded, (shape[1], shape[2]))
 
 
 def _patches(images: Tensor, size: Sequence[int], generator: torch.Generator) -> Tensor:

@@ -142,12 +142,12 @@ def _lower(width: int) -> Tensor:
     return torch.ones(width, width, dtype=torch.bool).tril()
 
 
-def width_within(room: int, wanted: int, n_classes: int, n_grams: int = 1) -> int:
+def width_within(room: float, wanted: int, n_classes: int, n_grams: int = 1, gram_bytes: int = BYTES) -> int:
     """Return how many features, at most `wanted`, have sums that fit into so many bytes.
 
-    $8\\,(g\\,w(w+1)/2 + C w) \\le$ room, for $g$ Gram matrices and $C$ classes.
+    $b g\\,w(w+1)/2 + 8 C w \\le$ room, for $g$ Gram matrices of $b$ bytes a number, and $C$ classes.
     """
-    grams, numbers = max(n_grams, 1), room / BYTES
-    linear = grams / 2 + n_classes
-    width = int(((linear * linear + 2 * grams * numbers) ** 0.5 - linear) / grams)
+    square = max(n_grams, 1) * gram_bytes / 2
+    linear = square + BYTES * n_classes
+    width = int(((linear * linear + 4 * square * room) ** 0.5 - linear) / (2 * square))
     return max(min(wanted, width), min(wanted, LEAST_WIDTH))

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import math
 import os
+import pickle
 import signal
 import socket
 import tempfile
@@ -103,7 +104,8 @@ class RayTasks:
     def start(self, job: Job) -> None:
         """Give a job to the cluster, with the files that are in its folder."""
         self._asked.discard(job.number)
-        sent = job._replace(folder=job.folder.resolve())  # a worker may work elsewhere
+        # A worker may work elsewhere, and may lack a plugin of the job: so it unpacks the job by itself.
+        sent = pickle.dumps(job._replace(folder=job.folder.resolve()))
         self._running[self._task.remote(sent, self._compute, _files(job.folder), self._line)] = job
 
     def stop(self, *numbers: int) -> None:
@@ -246,10 +248,18 @@ class _EventSender:
 
 
 def _work(
-    job: Job, compute: Compute, files: dict[str, bytes], line: Any
+    sent: bytes, compute: Compute, files: dict[str, bytes], line: Any
 ) -> tuple[Exception | None, dict[str, bytes]]:
     """Run a job; return why it did not come to its end, and the files of a scratch folder."""
     warnings.simplefilter("ignore")
+    try:
+        job: Job = pickle.loads(sent)
+    except UsageError as reason:
+        return reason, {}
+    return _run(job, compute, files, line)
+
+
+def _run(job: Job, compute: Compute, files: dict[str, bytes], line: Any) -> tuple[Exception | None, dict[str, bytes]]:
     wire = _EventSender(line, job.number)
     with contextlib.ExitStack() as stack:
         folder = job.folder
