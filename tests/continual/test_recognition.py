@@ -201,7 +201,7 @@ def test_only_the_best_answers_are_kept_while_tasks_are_asked(monkeypatch):
         assert sum(reference() is not None for reference in kept) <= 2
         return answer
 
-    monkeypatch.setattr(prediction, "told", watched)
+    monkeypatch.setattr(prediction, "predict_for_task", watched)
     _seconds_of(model, 20)
     assert len(kept) == 40
 
