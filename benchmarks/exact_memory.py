@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import mnemon
+from benchmarks.continual import tiny_task
 from mnemon.memory.fineness import rate
 
 Data = tuple[Tensor, Tensor]
@@ -279,13 +280,61 @@ def _print_row(results: list[Result]) -> None:
     )
 
 
+# Many tasks
+
+
+def plane(number: int, n: int = 200) -> Data:
+    """Return two classes parted by a plane of the task's own."""
+    (inputs,), targets = tiny_task(number, n)
+    return inputs, targets
+
+
+def planes(n_tasks: int, steps: int = 30) -> None:
+    """Teach a small module many tasks, and look whether the first stays the same bit for bit."""
+    make = lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))  # noqa: E731
+    torch.manual_seed(0)
+    model, seconds, during, inputs = mnemon.ContinualModel(make(), memory="exact", lr=0.02), [], [], plane(0)[0]
+    for number in range(n_tasks):
+        begun = time.process_time()
+        model.learn(plane(number), task=f"task {number}", steps=steps, quiet=True)
+        seconds.append(time.process_time() - begun)
+        during.append(model.evaluate(plane(number), f"task {number}"))
+        if number == 0:
+            first = model.predict(inputs, "task 0").outputs
+        if number in (1, 20, n_tasks - 1):
+            print(f"  task 0 after {number} further tasks: {_same(model, inputs, first)}")
+    final = [model.evaluate(plane(number), f"task {number}") for number in range(n_tasks)]
+    print(f"  accuracy right after {statistics.fmean(during):.2f} %, at the end {statistics.fmean(final):.2f} %")
+    early, late = statistics.median(seconds[2:12]), statistics.median(seconds[-11:])
+    print(f"  CPU seconds to add an early task {early:.3f}, a late one {late:.3f}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = model.save(Path(folder) / "memory")
+        begun = time.process_time()
+        loaded = mnemon.load(path, make())
+        loading, begun = time.process_time() - begun, time.process_time()
+        loaded.predict(inputs, f"task {n_tasks // 2}")
+        print(f"  file {path.stat().st_size / 1e3:.0f} kB, {path.stat().st_size / n_tasks:.0f} bytes per task")
+        print(f"  loading {loading:.2f} s, the first answer of a task {time.process_time() - begun:.4f} s")
+    for number in range(1, n_tasks, 3):
+        loaded.forget(f"task {number}")
+    print(f"  task 0 after loading, and after forgetting a third of the others: {_same(loaded, inputs, first)}")
+
+
+def _same(model: mnemon.ContinualModel, inputs: Tensor, first: Tensor | None) -> str:
+    outputs = model.predict(inputs, "task 0").outputs
+    assert outputs is not None
+    assert first is not None
+    return "bit-identical" if torch.equal(outputs, first) else "NOT THE SAME"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="+", choices=["ucr", "cifar", "cifar20", "mnist"])
+    parser.add_argument("cases", nargs="+", choices=["ucr", "cifar", "cifar20", "mnist", "planes"])
     parser.add_argument("--wheels", type=Path, default=Path("wheels"))
     parser.add_argument("--cifar", type=Path, default=Path("cifar"))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--generated", action="store_true", help="beside the memory that a hypernetwork generates")
+    parser.add_argument("--tasks", type=int, default=1000, help="of planes")
     given = parser.parse_args()
     makers = {
         "ucr": lambda: series(given.wheels),
@@ -295,6 +344,9 @@ def main() -> None:
     }
     for name in given.cases:
         print(f"\n{name}\n")
+        if name == "planes":
+            planes(given.tasks)
+            continue
         table(makers[name](), given.seeds, given.generated)
 
 

@@ -93,7 +93,7 @@ def test_the_python_of_a_document_runs(path, tmp_path, monkeypatch, capsys):
 
 
 def check_readme(names: dict, printed: str) -> None:
-    assert len(blocks(ROOT / "README.md")) == 6
+    assert len(blocks(ROOT / "README.md")) == 7
     assert len(names["study"]) == 3
     assert names["table"].methods == ["joint", "from-scratch"]
     model = names["model"]

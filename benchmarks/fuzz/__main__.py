@@ -10,6 +10,7 @@ from benchmarks.fuzz.harness import attack
 
 ATTACKS = {
     "files": (100_000, 5.0),
+    "codes": (10_000, 5.0),
     "records": (10_000, 5.0),
     "commands": (1_000, 60.0),
     "kills": (200, 120.0),

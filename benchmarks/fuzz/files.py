@@ -34,6 +34,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "densities": {"recognise": "density"},
     "adapters": {"adapters": mnemon.LoRA("last", rank=2)},
     "a part": {"generate": ("last.*", "norm.*"), "compression": 20},
+    "exact": {"memory": "exact"},
+    "exact adapters": {"memory": "exact", "start": "given", "adapters": mnemon.LoRA("last", rank=2)},
     "own hypernetwork": {"hypernet": HypernetConfig(hidden=(6,), embedding_size=4, chunk=20)},
 }
 METHODS = {

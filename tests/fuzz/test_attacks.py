@@ -9,7 +9,7 @@ import pytest
 from benchmarks.fuzz.__main__ import ATTACKS
 from benchmarks.fuzz.harness import attack_here
 
-PARTS = {"files": 400, "records": 120, "commands": 60, "kills": 6, "interrupts": 30, "calls": 200}
+PARTS = {"files": 400, "codes": 200, "records": 120, "commands": 60, "kills": 6, "interrupts": 30, "calls": 200}
 
 
 def test_every_attack_has_a_part_here():

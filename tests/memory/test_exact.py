@@ -62,7 +62,7 @@ def test_a_task_that_starts_from_another_is_coded_beside_it():
     teach(found, 0, steps=60)
     teach(found, 0, origin=0, steps=2)
     assert found.codes[1].reference == 0
-    assert 1.4 * len(found.codes[1].code) < len(found.codes[0].code)
+    assert len(found.codes[1].code) < len(found._code(found._checked(1), -1))
 
 
 def line_of_four() -> ExactMemory:
@@ -175,7 +175,7 @@ def test_ever_finer_steps_end_where_little_enough_is_lost():
      (float("nan"), 1, False, True)],
 )  # fmt: skip
 def test_what_is_tolerated_is_points_of_accuracy_or_a_share_of_an_error(rounded, plain, higher, lost):
-    assert fineness.loses(rounded, plain, None, higher) == lost
+    assert fineness.loses(rounded, plain, fineness.usual_tolerance(1000, higher), higher) == lost
 
 
 class Odd(nn.Module):

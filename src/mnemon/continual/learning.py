@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from mnemon.continual.data import Data, collect
+from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.learned_task import LearnedTask, in_words, signature
 from mnemon.continual.modules import check_functional
 from mnemon.continual.objective import Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.prediction import score, usual_entropies
 from mnemon.continual.recognition import OwnRecogniser
+from mnemon.continual.starting import choose_start
 from mnemon.continual.state import State
 from mnemon.errors import TrainingError, UsageError, first_line
 from mnemon.memory import fineness
@@ -138,11 +140,13 @@ def settle(state: State, task: str, data: Data, goal: Goal) -> None:
         return
     picked = torch.randperm(len(data))[: fineness.COUNTED].to(data.device)
     some = replace(data, inputs=tuple(part[picked] for part in data.inputs), targets=data.targets[picked])
+    better, tolerance = goal.kind.higher_is_better, state.settings.tolerance
+    tolerance = fineness.usual_tolerance(len(some), better) if tolerance is None else tolerance
     met = fineness.settle(
         lambda: score(state, some, len(state.tasks), goal, task),
         memory.round_by,
         memory.finer_than_learned(),
-        lambda rounded, plain: fineness.loses(rounded, plain, state.settings.tolerance, goal.kind.higher_is_better),
+        lambda rounded, plain: fineness.loses(rounded, plain, tolerance, better),
     )
     if not met:
         warnings.warn(
@@ -264,10 +268,16 @@ def _train(
     data, serial = found.data, state.n_learned
     batches = Shuffled(data, state.settings.seed, "batches", serial)
 
-    def take(step: int) -> float:
+    def batch(step: int) -> tuple[Inputs, Tensor]:
         inputs, targets = batches.take(step * plan.batch_size, plan.batch_size)
+        return inputs, targets
+
+    def take(step: int) -> float:
+        inputs, targets = batch(step)
         return float(state.learner.train_step(inputs, targets, found.goal, step / plan.steps)["task_loss"])
 
+    if earlier is None:
+        choose_start(state, data, found.goal, batch, plan.steps, plan.batch_size)
     with _progress(task, plan.steps, plan.quiet) as show:
         for step in range(plan.steps):
             loss = state.at_moment(serial, step + 1, functools.partial(take, step))

@@ -90,7 +90,7 @@ class ContinualModel:
                 and `hypernet` are about it. "exact": each network as a code of a few bits per weight. It is trained
                 plainly, and stays the same bit for bit, whatever is learned later.
             tolerance: What a task may lose when it is coded (memory="exact"), on its training data: points of
-                accuracy (default 0.2), or a share of the error (default 0.01).
+                accuracy (default 0.2, or one example), or a share of the error (default 0.01).
             start: Where the starting weights come from after loading (memory="exact"). "kept": from the file, rounded
                 to a byte each. "given": from the module given to `load`, which must have the same (pretrained) ones.
 

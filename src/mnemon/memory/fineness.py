@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from mnemon.memory.code import LARGEST, Numbers
 from mnemon.memory.lattice import Layout, nearest_step
 
-ROUNDED_FROM = 0.5
+ROUNDED_FROM = 0.7
 """Share of a task's steps after which its weights go through the rounding."""
-COARSENESS = 1.0
+COARSENESS = 0.75
 """A step beside how far the weights of a tensor have moved (root mean square); later steps make up for it."""
 OCTAVE = 4
 """Indices of steps in which they halve."""
@@ -30,8 +30,8 @@ Values = NDArray[np.float64]
 
 
 def rate(progress: float) -> float:
-    """Return the share of the learning rate after such a share of the steps: half a cosine."""
-    return 0.5 * (1 + math.cos(math.pi * progress))
+    """Return the share of the learning rate after such a share of the steps: all for half of them, then a cosine."""
+    return 0.5 * (1 + math.cos(math.pi * max(0.0, 2 * progress - 1)))
 
 
 def while_learning(moved: Values, from_own: Values, layout: Layout) -> Numbers:
@@ -58,11 +58,17 @@ def finer(steps: Numbers | None, moved: Values, from_own: Values, layout: Layout
     yield finest
 
 
-def loses(rounded: float, plain: float, tolerance: float | None, higher_is_better: bool) -> bool:
+def usual_tolerance(n: int, higher_is_better: bool) -> float:
+    """Return what is tolerated if nothing is said: 0.2 points of accuracy, or one of n examples; 1 % of an error."""
+    return max(0.2, 100 / n) if higher_is_better else 0.01
+
+
+def loses(rounded: float, plain: float, tolerance: float, higher_is_better: bool) -> bool:
     """Tell whether rounding cost more than is tolerated: points of accuracy, or a share of an error."""
+    slack = 1e-9  # a difference of exactly one example is none of more
     if higher_is_better:
-        return rounded < plain - (0.2 if tolerance is None else tolerance)
-    return not rounded <= plain + abs(plain) * (0.01 if tolerance is None else tolerance)
+        return rounded < plain - tolerance - slack
+    return not rounded <= plain + abs(plain) * tolerance
 
 
 def settle(
