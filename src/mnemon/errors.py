@@ -74,6 +74,15 @@ class TrainingError(UsageError):
     """
 
 
+class ForgettingWarning(UserWarning):
+    """A warning that an earlier task has probably lost more than 2 points of accuracy.
+
+    Example:
+        >>> issubclass(mnemon.ForgettingWarning, UserWarning)
+        True
+    """
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended what was done. Its text says what is saved and how to resume.
 

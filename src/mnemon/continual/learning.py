@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mnemon.continual import drift
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.learned_task import LearnedTask, in_words, signature
 from mnemon.continual.modules import check_functional
@@ -105,18 +106,33 @@ def finish(
     data, goal, index = found.data, found.goal, len(state.tasks)
     scored_on = "training data" if tested is None else "validation data"
 
-    def end() -> tuple[float, tuple[float, float] | None]:
+    def end() -> tuple[float, tuple[float, float] | None, tuple[tuple[float, ...], tuple[float, ...]]]:
         settle(state, task, data, goal)
         state.learner.end_task(data.to(state.device, state.learner.floats))
         _take_note(state, task, data, goal, serial)
         reached = score(state, data if tested is None else tested, index, goal, task)
-        return reached, usual_entropies(state, data, index, goal)
+        return reached, usual_entropies(state, data, index, goal), drift.keep(state, data, goal, index)
 
-    reached, sure = state.at_moment(serial, steps + 1, end)
-    form = signature(data.inputs)
-    known = LearnedTask(task, goal, form, n_examples, steps, reached, sure, serial, tuple(losses), scored_on)
-    state.tasks.append(known)
+    reached, sure, (sketch, calibration) = state.at_moment(serial, steps + 1, end)
+    state.tasks.append(
+        LearnedTask(
+            task,
+            goal,
+            signature(data.inputs),
+            n_examples,
+            steps,
+            reached,
+            sure,
+            serial,
+            tuple(losses),
+            scored_on,
+            sketch,
+            calibration,
+        )
+    )
     state.n_learned += 1
+    state.warned.discard(task)
+    drift.warn_of_loss(state)
     return state.tasks[-1]
 
 

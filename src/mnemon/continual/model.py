@@ -14,6 +14,7 @@ from mnemon import interrupts
 from mnemon.continual import learning
 from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.data import collect_inputs
+from mnemon.continual.drift import Drift, measure
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.lock import alone
 from mnemon.continual.model_size import size_in_words
@@ -390,6 +391,22 @@ class ContinualModel:
             (0, 1, 2)
         """
         return self.state.about(task)
+
+    @alone
+    def drift(self) -> list[Drift]:
+        """Measure how far each task's network has moved since it was learned, and what that probably costs.
+
+        With memory="exact" networks never move. With memory="generated" the penalty holds them, not always well
+        enough: `learn` warns where a task has probably lost more than 2 points of accuracy.
+
+        Returns:
+            For each task, in their order, how far it has moved and its expected loss.
+
+        Example:
+            >>> [drift.task for drift in model.drift()] == model.tasks
+            True
+        """
+        return measure(self.state)
 
     @alone
     def forget(self, task: str) -> None:

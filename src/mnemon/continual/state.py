@@ -113,6 +113,8 @@ class State:
         """In the order of their embeddings."""
         self.n_learned = 0
         """Tasks that were ever learned, forgotten ones too."""
+        self.warned: set[str] = set()
+        """Tasks of whose loss a warning was given."""
         self.n_inputs: int | None = None
         """Numbers in an input, if tasks are recognised by how their inputs look."""
         self.learner = with_random_numbers(derive(settings.seed, "weights"), lambda: _learner(module, settings))
