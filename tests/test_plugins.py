@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import sys
+import types
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -90,6 +91,29 @@ def test_what_is_wrong_with_a_plugin_is_said_in_a_line(word, text, message):
         write(word if word.endswith(".py") else f"{word}.py", text)
     with refused(message):
         plugins.load(word)
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "plugin"),
+    [
+        ("__main__", "script.py", Plugin("script", ".")),
+        ("__main__", None, Plugin("__main__")),
+        ("__main__", "<stdin>", Plugin("__main__")),
+        ("deep.own.methods", "deep/own/methods.py", Plugin("deep.own.methods", ".")),
+        ("deep.own", "deep/own/__init__.py", Plugin("deep.own", ".")),
+    ],
+)
+def test_a_module_is_imported_elsewhere_from_the_folder_that_it_was_in(module, file, plugin, monkeypatch):
+    there = types.ModuleType(module)
+    if file is not None:
+        there.__file__ = file
+        if file.endswith(".py"):
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            Path(file).touch()
+    monkeypatch.setitem(sys.modules, module, there)
+    item = type("Own", (), {"__module__": module})
+    folder = str(Path().resolve()) if plugin.folder else ""
+    assert plugins.origin(item) == Plugin(plugin.module, folder)
 
 
 def test_a_notebook_cannot_travel():

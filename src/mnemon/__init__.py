@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mnemon.benchmarks.scenario import Scenario
     from mnemon.benchmarks.task import Examples, Task, TaskKind, TaskStream
     from mnemon.continual.adapters import LoRA
+    from mnemon.continual.drift import Drift
     from mnemon.continual.export import export
     from mnemon.continual.files import load
     from mnemon.continual.learned_task import LearnedTask
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mnemon.continual.prediction import Prediction
     from mnemon.continual.recognition import Recogniser, Recognition, Statistics
     from mnemon.continual.stream import Switch
-    from mnemon.errors import CheckpointError, DataError, Interrupted, TrainingError, UsageError
+    from mnemon.errors import CheckpointError, DataError, ForgettingWarning, Interrupted, TrainingError, UsageError
     from mnemon.experiments.api.compare import compare
     from mnemon.experiments.api.report import report
     from mnemon.experiments.api.reproduce import reproduce
@@ -79,7 +80,9 @@ __all__ = [
     "ContinualStrategy",
     "Counts",
     "DataError",
+    "Drift",
     "Examples",
+    "ForgettingWarning",
     "FullHypernet",
     "HypernetConfig",
     "HypernetLearner",
@@ -147,7 +150,9 @@ _HOMES = {
     "ContinualStrategy": "mnemon.interop.avalanche",
     "Counts": "mnemon.learners.base",
     "DataError": "mnemon.errors",
+    "Drift": "mnemon.continual.drift",
     "Examples": "mnemon.benchmarks.task",
+    "ForgettingWarning": "mnemon.errors",
     "FullHypernet": "mnemon.hypernet.full",
     "HypernetConfig": "mnemon.hypernet",
     "HypernetLearner": "mnemon.learners.hypernet",

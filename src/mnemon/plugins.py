@@ -171,7 +171,7 @@ def _being_loaded(plugin: Plugin) -> Iterator[None]:
 def _home(module: str) -> Plugin:
     """Return the plugin that a module is; a script is one by the name of its file."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
+    if file is None or not Path(file).is_file():  # such as a notebook, or what comes through a pipe
         return Plugin(module)
     path = Path(file).resolve()
     if module in (MAIN, "__mp_main__"):

@@ -17,6 +17,8 @@ import mnemon as package
 from mnemon.config import setting_paths
 from mnemon.experiments.preset import all_presets
 from mnemon.experiments.run_config import REGISTRIES, settings_class
+from mnemon.learners import LEARNERS
+from mnemon.replay import REPLAYS
 
 COMMANDS = ("compare", "data", "list", "presets", "report", "reproduce", "run", "settings", "show", "sweep")
 
@@ -120,8 +122,16 @@ def test_every_setting_of_every_method_and_benchmark_is_listed(mnemon, section):
     for name in REGISTRIES[section].table:
         config, out = settings_class(section, name), mnemon("settings", "--set", f"{section}={name}").out
         assert f"\n{section}  {name}\n" in f"\n{out}"
-        for path in setting_paths(config, f"{section}."):
+        for path in setting_paths(config, f"{section}.", {}):
             assert f"\n{path}  " in out, path
+
+
+@pytest.mark.parametrize("model", REPLAYS)
+def test_the_settings_of_the_chosen_source_of_replayed_inputs_are_listed(mnemon, model):
+    out = mnemon("settings", "--set", "method=replay", "--set", f"replay.model={model}").out
+    known = set(setting_paths(REPLAYS[model].Config, "method.replay."))
+    every = setting_paths(LEARNERS["replay"].Config, "method.")
+    assert {path for path in every if f"\n{path}  " in out and path.startswith("method.replay.")} == known
 
 
 def test_settings_are_listed_with_value_and_meaning(mnemon):
@@ -167,7 +177,7 @@ def test_data_says_what_is_there_and_how_to_get_the_rest(mnemon, monkeypatch, tm
         ["cifar-10", "missing"],
         ["cifar-100", "missing"],
     ]
-    assert "nothing to fetch" in lines[1]
+    assert "no download needed" in lines[1]
     assert "--data FOLDER or MNEMON_DATA" in lines[2]
     (tmp_path / "mine" / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"\0" * 10)
     text = one_line(mnemon("data", "--data", "mine").out)

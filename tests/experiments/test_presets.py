@@ -12,7 +12,7 @@ from mnemon.experiments.preset import DEFAULT, FOLDER, all_presets, load_preset
 from mnemon.experiments.run_config import from_record, resolve, schema
 from mnemon.results.record import RunRecord
 
-N_PRESETS = 154
+N_PRESETS = 156
 PRESETS = {preset.name: preset for preset in all_presets()}
 
 

@@ -42,6 +42,10 @@ class LearnedTask:
     """Losses on the last batches of a stream, by which the task is known again when it comes back."""
     scored_on: str = ""
     """training data or validation data; models of earlier versions do not say."""
+    sketch: tuple[float, ...] = ()
+    """Sums of its generated weights, by whose change `ContinualModel.drift` tells how far they have moved."""
+    calibration: tuple[float, ...] = ()
+    """What it lost on its training data when its weights were moved at random, by several lengths."""
 
     def __str__(self) -> str:
         """Say what was learned, and how well."""

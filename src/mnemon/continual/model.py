@@ -14,12 +14,13 @@ from mnemon import interrupts
 from mnemon.continual import learning
 from mnemon.continual.adapters import LoRA, without_adapters
 from mnemon.continual.data import collect_inputs
+from mnemon.continual.drift import Drift, measure
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.lock import alone
 from mnemon.continual.model_size import size_in_words
-from mnemon.continual.modules import copied
+from mnemon.continual.modules import copy_module
 from mnemon.continual.objective import Loss
-from mnemon.continual.prediction import Prediction, evaluated, inferred, recognised, told
+from mnemon.continual.prediction import Prediction, evaluate, predict_for_task, predict_without_task, recognised
 from mnemon.continual.recognition import (
     OwnRecogniser,
     Recogniser,
@@ -28,7 +29,7 @@ from mnemon.continual.recognition import (
     recognition_of,
     way_of,
 )
-from mnemon.continual.state import Settings, State
+from mnemon.continual.state import ModelSettings, State
 from mnemon.errors import UsageError, reason_of
 from mnemon.hypernet import HypernetConfig
 
@@ -98,7 +99,7 @@ class ContinualModel:
             UsageError: A setting is out of range, or the module cannot take weights from outside.
         """
         way, statistics, own = way_of(recognise)
-        settings = Settings.checked(
+        settings = ModelSettings.checked(
             generate, adapters, compression, beta, lr, seed, hypernet, way, memory, tolerance, start, statistics
         )
         self.state = State(module, settings, own)
@@ -261,7 +262,11 @@ class ContinualModel:
         """
         index = None if task is None else self.state.index_of(task)
         found = collect_inputs(inputs, self.device, self.state.floats)
-        return inferred(self.state, found, vote) if index is None else told(self.state, found, index)
+        return (
+            predict_without_task(self.state, found, vote)
+            if index is None
+            else predict_for_task(self.state, found, index)
+        )
 
     @alone
     def recognise(self, inputs: Any, *, vote: int = 1) -> list[str]:
@@ -329,7 +334,7 @@ class ContinualModel:
             >>> 0 <= model.evaluate((x, y), task="monday") <= 100
             True
         """
-        return evaluated(self.state, data, task, infer, loss, vote)
+        return evaluate(self.state, data, task, infer, loss, vote)
 
     # The tasks
 
@@ -388,6 +393,22 @@ class ContinualModel:
         return self.state.about(task)
 
     @alone
+    def drift(self) -> list[Drift]:
+        """Measure how far each task's network has moved since it was learned, and what that probably costs.
+
+        With memory="exact" networks never move. With memory="generated" the penalty holds them, not always well
+        enough: `learn` warns where a task has probably lost more than 2 points of accuracy.
+
+        Returns:
+            For each task, in their order, how far it has moved and its expected loss.
+
+        Example:
+            >>> [drift.task for drift in model.drift()] == model.tasks
+            True
+        """
+        return measure(self.state)
+
+    @alone
     def forget(self, task: str) -> None:
         """Remove a task. All other tasks stay exactly as they are.
 
@@ -444,7 +465,7 @@ class ContinualModel:
             Linear(in_features=4, out_features=3, bias=True)
         """
         memory, index = self.state.learner.memory, self.state.index_of(task)
-        module = copied(memory.target.module).eval()
+        module = copy_module(memory.target.module).eval()
         tensors = {**memory.network_weights(index), **memory.network_buffers(index)}
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         with torch.no_grad():

@@ -1,0 +1,183 @@
+"""A meter of forgetting: how far the generated network of a task has moved, and what that probably costs.
+
+Of each task two things are kept, no data: a *sketch* of its weights (a few sums of them with random signs, whose
+change tells the length of the weights' change), and its *calibration* (what it lost on its training data when its
+weights were moved at random by several lengths). Lengths are root mean squares, each weight in the standard deviation
+that its layer's initial weights have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from mnemon.continual.data import Data
+from mnemon.continual.learned_task import LearnedTask
+from mnemon.continual.objective import Goal
+from mnemon.errors import ForgettingWarning
+from mnemon.memory.networks import NetworkMemory
+
+if TYPE_CHECKING:
+    from mnemon.continual.state import State
+
+SUMS = 32
+"""Numbers in a sketch: they tell a length to about an eighth."""
+LENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Lengths of the random moves of a calibration."""
+TRIALS = 3
+"""Random moves of each length."""
+EXAMPLES = 300
+"""Training examples on which a calibration is measured."""
+AS_HARMFUL = 2.0
+"""A move by later tasks costs about as much as a random one of so many times its length (docs/results/drift.md)."""
+WARN = 2.0
+"""Points of accuracy from which on a loss is warned of; of an error so many hundredths of it."""
+LOOKED_AT = 32
+"""Tasks of which the drift is measured after a learning, at most; `ContinualModel.drift` looks at all."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a task's network has moved since it was learned, and what that probably costs.
+
+    Example:
+        >>> print(mnemon.Drift("monday", moved=0.31, lost=1.2))
+        monday: moved by 0.31, expected loss 1.2 points
+    """
+
+    task: str
+    moved: float
+    """Root mean square of the change, each weight in standard deviations of its layer's initial weights; NaN for
+    models of earlier versions, which kept no sketch."""
+    lost: float
+    """Expected loss: points of accuracy, or hundredths of the error; at least so much where it is beyond what was
+    calibrated."""
+    unit: str = "points"
+    """points (of accuracy) or % (of the error)."""
+
+    def __str__(self) -> str:
+        """Say how far it moved and what that probably costs."""
+        if math.isnan(self.moved):
+            return f"{self.task}: not known (learned with an earlier version)"
+        return f"{self.task}: moved by {self.moved:.2g}, expected loss {self.lost:.2g} {self.unit}"
+
+
+# What is kept of a task
+
+
+def keep(state: State, data: Data, goal: Goal, index: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the sketch and the calibration of a task just learned; nothing where networks cannot move."""
+    memory = state.learner.memory
+    if not isinstance(memory, NetworkMemory):
+        return (), ()
+    sketcher = Sketcher(memory)
+    return tuple(sketcher.take(index).tolist()), tuple(_calibrated(sketcher, data, goal, index))
+
+
+class Sketcher:
+    """Takes sketches of generated weights: each weight, in its unit and with a random sign, is in one of the sums."""
+
+    def __init__(self, memory: NetworkMemory):
+        assert memory.own is not None
+        self.memory, self.units = memory, memory.target.deviations(memory.own)
+        generator = torch.Generator().manual_seed(0)
+        shape = self.units.shape
+        self._sum_of = torch.randint(SUMS, shape, generator=generator).to(self.units.device)
+        self._signed = (torch.randint(2, shape, generator=generator).to(self.units) * 2 - 1) / self.units
+
+    @torch.no_grad()
+    def take(self, index: int) -> Tensor:
+        """Return the sketch of a task's weights."""
+        weights = self.memory.cached_weights(index)[: len(self.units)]
+        return weights.new_zeros(SUMS).index_add(0, self._sum_of, weights * self._signed).double().cpu()
+
+    def moved(self, index: int, before: Sequence[float]) -> float:
+        """Return the root mean square of the change of a task's weights since a sketch, in their units."""
+        change = self.take(index) - torch.tensor(before, dtype=torch.float64)
+        return math.sqrt(float(change.square().sum()) / len(self.units))
+
+
+@torch.no_grad()
+def _calibrated(sketcher: Sketcher, data: Data, goal: Goal, index: int) -> list[float]:
+    """Return what a task loses when its weights are moved at random, for each length."""
+    picked = torch.randperm(len(data))[:EXAMPLES].to(data.device)
+    inputs, targets = data.batch(picked)
+    memory, units = sketcher.memory, sketcher.units
+    weights = memory.cached_weights(index)
+
+    def score(length: float) -> float:
+        noise = torch.zeros_like(weights)
+        noise[: len(units)] = length * units * torch.randn_like(units)
+        copies = (part.clone() for part in inputs)
+        return goal.score(memory.run(index, *copies, training=False, weights=weights + noise), targets)
+
+    reached = score(0.0)
+    means = (sum(score(length) for _ in range(TRIALS)) / TRIALS for length in LENGTHS)
+    losses = [_loss(reached, mean, goal) for mean in means]
+    return list(itertools.accumulate(losses, max))  # a longer move does not cost less
+
+
+def _loss(before: float, after: float, goal: Goal) -> float:
+    """Return what was lost, in points or in hundredths of the error; no less than nothing, and finite."""
+    lost = before - after if goal.kind.higher_is_better else 100 * (after - before) / max(abs(before), 1e-12)
+    return min(max(lost, 0.0), 1e6) if math.isfinite(lost) else 1e6
+
+
+# What has become of it
+
+
+def measure(state: State, indices: Sequence[int] | None = None) -> list[Drift]:
+    """Return the drift of all tasks, or of some; of exact networks it is 0."""
+    memory = state.learner.memory
+    chosen = range(len(state.tasks)) if indices is None else indices
+    if not isinstance(memory, NetworkMemory):
+        return [Drift(state.tasks[i].name, 0.0, 0.0, _unit(state.tasks[i])) for i in chosen]
+    sketcher = Sketcher(memory)
+    return [_drift(sketcher, state.tasks[i], i) for i in chosen]
+
+
+def _drift(sketcher: Sketcher, task: LearnedTask, index: int) -> Drift:
+    if len(task.sketch) != SUMS or len(task.calibration) != len(LENGTHS):
+        return Drift(task.name, math.nan, math.nan, _unit(task))
+    moved = sketcher.moved(index, task.sketch)
+    return Drift(task.name, moved, expected_loss(AS_HARMFUL * moved, task.calibration), _unit(task))
+
+
+def expected_loss(length: float, calibration: Sequence[float]) -> float:
+    """Return what a random move of a length costs, between the calibrated lengths along a straight line."""
+    points = [(0.0, 0.0), *zip(LENGTHS, calibration, strict=True)]
+    for (a, low), (b, high) in itertools.pairwise(points):
+        if length <= b:
+            return low + (high - low) * (length - a) / (b - a)
+    return calibration[-1]
+
+
+def _unit(task: LearnedTask) -> str:
+    return "points" if task.goal.kind.higher_is_better else "%"
+
+
+def warn_of_loss(state: State) -> None:
+    """After a learning: warn of earlier tasks that have probably lost much, each once."""
+    earlier = len(state.tasks) - 1
+    if earlier < 1 or not isinstance(state.learner.memory, NetworkMemory):
+        return
+    step = max(1, -(-earlier // LOOKED_AT))
+    some = range((earlier - 1) % step, earlier, step)  # of many tasks others each time
+    lost = [drift for drift in measure(state, some) if drift.lost > WARN and drift.task not in state.warned]
+    state.warned |= {drift.task for drift in lost}
+    if lost:
+        worst = max(lost, key=lambda drift: drift.lost)
+        others = f", and {len(lost) - 1} more tasks" if len(lost) > 1 else ""
+        warnings.warn(
+            f"Task '{worst.task}' has probably lost {worst.lost:.0f} {worst.unit}{others}: see model.drift(). "
+            "Take a higher beta or compression, or memory='exact', which loses nothing.",
+            ForgettingWarning,
+            stacklevel=2,
+        )
