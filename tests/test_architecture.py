@@ -125,6 +125,12 @@ def test_every_file_opens_with_a_sentence(name):
     assert ast.get_docstring(ast.parse(FILES[name].read_text(encoding="utf-8")))
 
 
+def test_no_two_test_files_have_one_name():
+    """Pytest could not collect them together."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 def lengths() -> dict[str, int]:
     """The lines of each function, without those of its docstring."""
     found = {}

@@ -16,7 +16,7 @@ from mnemon.config import (
     convert,
     differences,
     explanations,
-    merged,
+    merge,
     parse_override,
     plain,
     setting_paths,
@@ -211,6 +211,6 @@ def test_differences_name_the_path_and_both_values():
 def test_tables_are_merged_at_every_depth_and_left_as_they_were():
     tables = {"a": {"x": 1, "b": {"y": 2}}, "c": 3}
     changes = {"a": {"b": {"z": 4}}, "c": {"x": 5}, "d": [6]}
-    assert merged(tables, changes) == {"a": {"x": 1, "b": {"y": 2, "z": 4}}, "c": {"x": 5}, "d": [6]}
-    merged({}, tables)["a"]["b"]["y"] = 7
+    assert merge(tables, changes) == {"a": {"x": 1, "b": {"y": 2, "z": 4}}, "c": {"x": 5}, "d": [6]}
+    merge({}, tables)["a"]["b"]["y"] = 7
     assert tables == {"a": {"x": 1, "b": {"y": 2}}, "c": 3}

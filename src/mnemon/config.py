@@ -270,13 +270,13 @@ def explanations(schema: Any) -> dict[str, str]:
     return found
 
 
-def merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested tables with some values replaced."""
     found = dict(tables)
     for key, value in changes.items():
         if isinstance(value, Mapping):
             old = found.get(key)
-            value = merged(old if isinstance(old, Mapping) else {}, value)
+            value = merge(old if isinstance(old, Mapping) else {}, value)
         found[key] = value
     return found
 

@@ -20,7 +20,7 @@ MOST_CHARACTERS = 1000
 """Characters of an error that are shown: of a value that is far too long, its beginning and its end."""
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a message without the middle of a value that is far too long."""
     if len(text) <= MOST_CHARACTERS:
         return text
@@ -42,7 +42,7 @@ class UsageError(Exception):
     """
 
     def __str__(self) -> str:
-        return shortened(without_passwords(printable(super().__str__())))
+        return shorten(without_passwords(printable(super().__str__())))
 
 
 class DataError(UsageError):
@@ -147,7 +147,7 @@ def _initials(name: str) -> str:
     return "".join(word[0] for word in _words(name))
 
 
-def listed(names: Collection[str]) -> str:
+def join_some(names: Collection[str]) -> str:
     """Return some names for an error; if there are many, the first ones."""
     return f"{', '.join(list(names)[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
 

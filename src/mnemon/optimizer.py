@@ -17,7 +17,7 @@ from mnemon.errors import UsageError, check_not_negative, choose
 Optimizer = torch.optim.Optimizer
 
 
-def _unguarded(torchs: type[Optimizer]) -> type[Optimizer]:
+def _without_guards(torchs: type[Optimizer]) -> type[Optimizer]:
     """Return an optimizer of torch's that does the same without the guards of torch's compiler.
 
     They keep torch.compile out of a step, and import all of the compiler for it: about a second in every process.
@@ -86,10 +86,10 @@ def _in_one_call(torchs: type[Optimizer], fused_step: Callable[..., None]) -> ty
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
-    "adam": _in_one_call(_unguarded(torch.optim.Adam), torch._fused_adam_),
-    "adamw": _in_one_call(_unguarded(torch.optim.AdamW), torch._fused_adamw_),
-    "sgd": _unguarded(torch.optim.SGD),
-    "rmsprop": _unguarded(torch.optim.RMSprop),
+    "adam": _in_one_call(_without_guards(torch.optim.Adam), torch._fused_adam_),
+    "adamw": _in_one_call(_without_guards(torch.optim.AdamW), torch._fused_adamw_),
+    "sgd": _without_guards(torch.optim.SGD),
+    "rmsprop": _without_guards(torch.optim.RMSprop),
 }
 
 

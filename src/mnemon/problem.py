@@ -77,7 +77,7 @@ class Problem:
         """
         return build_network(self.target, self.input_shape, outputs)
 
-    def started(self, network: nn.Module) -> nn.Module:
+    def initialise(self, network: nn.Module) -> nn.Module:
         """Give a plain network of a replay method its initial values: Xavier-uniform, unless others are set.
 
         Args:

@@ -105,7 +105,7 @@ def _folder_aside(path: Path) -> tuple[Path, int | None]:
         folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path.name), suffix=SUFFIX))
         handle = None
         try:
-            handle = _locked(folder, wait=True)
+            handle = _lock(folder, wait=True)
         except FileNotFoundError:
             continue
         except OSError:  # a file system without locks
@@ -115,7 +115,7 @@ def _folder_aside(path: Path) -> tuple[Path, int | None]:
         os.close(handle)
 
 
-def _locked(folder: Path, wait: bool) -> int | None:
+def _lock(folder: Path, wait: bool) -> int | None:
     """Lock a folder and return the handle that holds the lock; None where the system has no locks."""
     if fcntl is None:
         return None
@@ -132,7 +132,7 @@ def _remove_abandoned(folder: Path) -> None:
     """Remove a folder aside if nobody is writing in it any more; without locks, if it is old."""
     handle = None
     try:
-        handle = _locked(folder, wait=False)
+        handle = _lock(folder, wait=False)
     except BlockingIOError:
         return
     except OSError:  # a file system without locks

@@ -13,7 +13,7 @@ from torch import nn
 
 import mnemon
 from mnemon.continual import prediction
-from mnemon.continual.prediction import told
+from mnemon.continual.prediction import predict_for_task
 
 
 def test_one_task_calls_one_in_twenty_of_its_training_inputs_unknown():
@@ -196,12 +196,12 @@ def test_only_the_best_answers_are_kept_while_tasks_are_asked(monkeypatch):
     kept: list[weakref.ref] = []
 
     def watched(*arguments):
-        answer = told(*arguments)
+        answer = predict_for_task(*arguments)
         kept.append(weakref.ref(answer.outputs))
         assert sum(reference() is not None for reference in kept) <= 2
         return answer
 
-    monkeypatch.setattr(prediction, "told", watched)
+    monkeypatch.setattr(prediction, "predict_for_task", watched)
     _seconds_of(model, 20)
     assert len(kept) == 40
 

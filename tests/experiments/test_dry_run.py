@@ -14,7 +14,7 @@ from rich.console import Console
 
 from mnemon.experiments import dry_run
 from mnemon.experiments.compute import Compute
-from mnemon.experiments.dry_run import Estimate, estimate, shown
+from mnemon.experiments.dry_run import RunEstimate, estimate, shown
 from mnemon.experiments.preset import load_preset
 from mnemon.experiments.run import build_learner, build_stream
 from mnemon.experiments.run_config import resolve
@@ -46,7 +46,7 @@ def test_an_estimate_has_the_counts_and_the_tests_of_the_run():
 
 def test_time_grows_evenly_between_the_tasks_in_which_it_was_taken():
     times = {0: 1.0, 1: 5.0, 3: 9.0, 4: 2.0}
-    found = Estimate(Counts(1, 1, 1, 5), (10, 10, 20, 1, 1), 1, times, 0.0, 0, 0, "cpu", "of one core")
+    found = RunEstimate(Counts(1, 1, 1, 5), (10, 10, 20, 1, 1), 1, times, 0.0, 0, 0, "cpu", "of one core")
     assert found.training == 10 * 1 + 10 * 5 + 20 * 7 + 9 + 2
 
 
@@ -60,14 +60,14 @@ def test_names_and_settings_are_shown_and_memory_that_is_not_known_is_left_out(m
     assert dry_run._memory(torch.device("cpu")) > 2**20
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
     assert dry_run._memory(torch.device("cpu")) is None
-    found = Estimate(Counts(1, 1, 1, 5), (10,), 1, {0: 1.0}, 0.0, 0, None, "cpu", "of one core")
+    found = RunEstimate(Counts(1, 1, 1, 5), (10,), 1, {0: 1.0}, 0.0, 0, None, "cpu", "of one core")
     assert "memory so far" not in text_of(found)
     assert text_of(found).startswith("split-digits-joint, not run")
     assert re.search(r"settings\s+Preset split-digits with method=joint, training.steps=5\s*\n", text_of(found))
     assert re.search(r"memory so far\s+3 MB at most, on cpu", text_of(replace(found, memory=3 * 2**20)))
 
 
-def text_of(found: Estimate) -> str:
+def text_of(found: RunEstimate) -> str:
     text = io.StringIO()
     config = resolve(load_preset("split-digits"), ["method=joint", "steps=5"])
     Console(file=text, width=120).print(shown(found, config))

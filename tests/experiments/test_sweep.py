@@ -32,7 +32,7 @@ from mnemon.experiments.sweep.space import load_space
 from mnemon.experiments.sweep.trials import MOST_TRIES, Sweep, run_sweep
 from mnemon.notation import read_toml
 from mnemon.results.record import RunRecord
-from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, ranked, read_trials, shown, write_best
+from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, rank, read_trials, shown, write_best
 from mnemon.training.trainer import Stopped
 
 PLACE = Compute("cpu")
@@ -372,7 +372,7 @@ def test_a_journal_that_was_cut_off_is_mended(sweep, tmp_path):
 
 def test_the_best_is_a_preset_without_held_out_data(sweep, tmp_path):
     trials = sweep(trials=4)
-    best = ranked(trials, "mse")[0]
+    best = rank(trials, "mse")[0]
     assert best.score == min(trial.score for trial in trials)
     config = resolve(load_preset(str(tmp_path / "sweep" / "best.toml")))
     assert config.training.held_out == 0
@@ -389,7 +389,7 @@ def test_the_best_of_accuracies_is_the_highest_and_can_be_pasted(tmp_path):
         return Trial(number, state, score, 5, 1.0, "f", "", {"method.hypernet.hidden": [10, 10], "method.beta": 1e-5})
 
     record = SweepRecord("split-digits", "", "held-out", "accuracy", 0, "s", "", "h", 5, {"method.name": "hypernet"})
-    best = ranked([trial(0, 90), trial(1, 95, "pruned"), trial(2, 92), trial(3, 92)], record.metric)[0]
+    best = rank([trial(0, 90), trial(1, 95, "pruned"), trial(2, 92), trial(3, 92)], record.metric)[0]
     assert best.number == 2
     assert command(record, best.settings) == (
         "mnemon run split-digits --set method.name=hypernet --set 'method.hypernet.hidden=[10, 10]' "

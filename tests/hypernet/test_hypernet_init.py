@@ -11,7 +11,7 @@ from torch import nn
 from mnemon.hypernet import HypernetConfig, build_hypernet
 from mnemon.hypernet.chunked import ChunkedHypernet
 from mnemon.hypernet.full import FullHypernet
-from mnemon.hypernet.init import Init, new_embedding, wanted_variance
+from mnemon.hypernet.init import Init, new_embedding, variance_to_aim_for
 from mnemon.hypernet.target import Slot, Target
 from mnemon.models.mlp import MLP
 
@@ -103,10 +103,10 @@ def test_a_chunked_hyperfan_of_vectors_alone_stays_with_xavier(hidden):
 
 def test_the_wanted_variance_goes_by_the_fan_in_and_vectors_have_none():
     rectified, smooth = nn.Sequential(nn.ReLU()), nn.Sequential(nn.Tanh())
-    assert wanted_variance(Slot("w", torch.Size([7, 5]), 0), rectified) == 2 / 5
-    assert wanted_variance(Slot("w", torch.Size([7, 5]), 0), smooth) == 1 / 5
-    assert wanted_variance(Slot("w", torch.Size([8, 4, 3, 3]), 0), smooth) == 1 / 36
-    assert wanted_variance(Slot("w", torch.Size([8]), 0), smooth) is None
+    assert variance_to_aim_for(Slot("w", torch.Size([7, 5]), 0), rectified) == 2 / 5
+    assert variance_to_aim_for(Slot("w", torch.Size([7, 5]), 0), smooth) == 1 / 5
+    assert variance_to_aim_for(Slot("w", torch.Size([8, 4, 3, 3]), 0), smooth) == 1 / 36
+    assert variance_to_aim_for(Slot("w", torch.Size([8]), 0), smooth) is None
 
 
 def test_a_new_embedding_is_standard_normal():

@@ -248,7 +248,7 @@ def test_every_mode_has_a_lookahead_and_only_one_needs_second_derivatives():
 @pytest.fixture
 def compiled_is_eager(monkeypatch):
     """Nothing is compiled, but what would be is run."""
-    monkeypatch.setattr(lookahead, "_compiled_step", lambda: lookahead._adam_step)
+    monkeypatch.setattr(lookahead, "_compile_step", lambda: lookahead._adam_step)
 
 
 @pytest.mark.parametrize("name", ["adam fused", "adam weight decay", "adamw", "config adam", "config adamw"])
@@ -270,7 +270,7 @@ def test_a_lookahead_that_cannot_be_compiled_is_taken_as_without(monkeypatch):
     def fails(*_: object) -> None:
         raise RuntimeError("No C++ compiler.\nSee the manual.")
 
-    monkeypatch.setattr(lookahead, "_compiled_step", lambda: fails)
+    monkeypatch.setattr(lookahead, "_compile_step", lambda: fails)
     module = nn.Linear(4, 3)
     optimizer = STEPPERS["adam fused"](module.parameters())
     one, other = CompiledLookahead(module, optimizer), ConstantLookahead(module, optimizer)

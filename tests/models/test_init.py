@@ -51,7 +51,7 @@ def test_the_usual_values_are_xavier_where_it_is_replayed_and_those_of_the_netwo
     torch.manual_seed(1)
     network = made.network(2)
     if replays:
-        assert made.started(network) is network
+        assert made.initialise(network) is network
     same = all(torch.equal(a, b) for a, b in zip(before.parameters(), network.parameters(), strict=True))
     assert same is not replays
     assert bool(network.layers[0].bias.any()) is not replays
@@ -59,4 +59,4 @@ def test_the_usual_values_are_xavier_where_it_is_replayed_and_those_of_the_netwo
 
 def test_other_values_that_are_set_win_over_those_of_replay(problem):
     made: Problem = problem(target=TargetConfig(hidden=(6,), initial_values=InitialValues.UNIFORM))
-    assert made.started(nn.Linear(4, 3)).bias.any()
+    assert made.initialise(nn.Linear(4, 3)).bias.any()

@@ -22,7 +22,7 @@ from mnemon.results.comparison import (
     ComparisonTable,
     is_comparison,
 )
-from mnemon.results.costs import in_bytes, kept_in_all, kept_per_task, ms_per_step, stored_bytes
+from mnemon.results.costs import describe_kept_in_all, describe_kept_per_task, in_bytes, ms_per_step, stored_bytes
 from mnemon.results.record import RunRecord
 
 TRAINING = {"training": {"steps": 50}}
@@ -135,9 +135,9 @@ def test_what_is_kept_of_a_task_is_bytes_or_all_its_data(make_record, tmp_path, 
     record.counts.update(facts)
     record.write(tmp_path)
     read = RunRecord.read(tmp_path)
-    assert kept_per_task(read) == text
+    assert describe_kept_per_task(read) == text
     assert stored_bytes(read) == stored
-    assert kept_in_all(read) == in_bytes(stored) + (" + data" if text == "all data" else "")
+    assert describe_kept_in_all(read) == in_bytes(stored) + (" + data" if text == "all data" else "")
 
 
 def test_errors_are_shown_in_their_own_unit(compared):

@@ -21,7 +21,7 @@ from mnemon.errors import UsageError
 from mnemon.notation import read_toml, write_toml
 from mnemon.results import comparison, samples
 from mnemon.results.comparison import Comparison
-from mnemon.results.figures import Curve, EmbeddingMap, read_curves, write_curves
+from mnemon.results.figures import EmbeddingMap, PredictedCurve, read_curves, write_curves
 from mnemon.results.groups import gather
 from mnemon.results.record import RunRecord
 from mnemon.results.report.write import page
@@ -48,7 +48,7 @@ def run(make_record, tmp_path) -> Path:
         config=config, published="90 ± 1", inferred=[[70.0, 60.0], [60.0, 80.0]], drift=[0.1, 0.2], alarms=["Oh."]
     ).write(folder)
     EmbeddingMap([0.0, 1.0], [0.0, 1.0], {"a": [[1.0, 2.0], [3.0, 4.0]]}, {"a": (0.0, 1.0)}).write(folder)
-    write_curves(folder, [Curve("a", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0], [3.0, 4.0])])
+    write_curves(folder, [PredictedCurve("a", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0], [3.0, 4.0])])
     return folder
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from mnemon.errors import UsageError
 from mnemon.results import figures
-from mnemon.results.figures import Curve, EmbeddingMap, Point, Series
-from mnemon.results.figures.style import COLOURS, spread_out
+from mnemon.results.figures import EmbeddingMap, Point, PredictedCurve, Series
+from mnemon.results.figures.style import COLOURS, pick_evenly
 from mnemon.results.published import Published
 
 
@@ -203,7 +203,7 @@ def test_no_two_colours_are_alike_for_the_colour_blind():
     ("n", "shown"), [(3, [0, 1, 2]), (5, [0, 1, 2, 3, 4]), (9, [0, 2, 4, 6, 8]), (100, [0, 25, 50, 74, 99])]
 )
 def test_of_many_some_are_taken_evenly(n, shown):
-    assert spread_out(n, 5) == shown
+    assert pick_evenly(n, 5) == shown
 
 
 # Figures of plain data
@@ -280,9 +280,9 @@ def test_accuracy_against_a_setting_with_published_points():
 
 
 @pytest.fixture
-def curves() -> list[Curve]:
+def curves() -> list[PredictedCurve]:
     x = [i / 100 for i in range(201)]
-    return [Curve(name, x, x, x, [value + 1 for value in x]) for name in ("a", "b")]
+    return [PredictedCurve(name, x, x, x, [value + 1 for value in x]) for name in ("a", "b")]
 
 
 def test_predictions_are_drawn_beside_the_truth_for_some_points_of_each_task(curves):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemon.results.naming import LONGEST, described, folder_name_of, name_of, short_name
+from mnemon.results.naming import LONGEST, describe_changes, folder_name_of, name_of, short_name
 
 CONFIG = {
     "benchmark": {"name": "permuted-digits"},
@@ -59,7 +59,7 @@ def test_any_name_is_short_and_safe(base, words):
 
 
 def test_the_difference_to_the_preset_is_spelled_out():
-    assert described("mine", ["method.beta=0.0", "training.steps=5"]) == (
+    assert describe_changes("mine", ["method.beta=0.0", "training.steps=5"]) == (
         "Preset mine with method.beta=0.0, training.steps=5"
     )
-    assert described("mine", []) == ""
+    assert describe_changes("mine", []) == ""

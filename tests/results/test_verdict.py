@@ -13,7 +13,7 @@ from scipy import stats
 
 from mnemon.results.intervals import Estimate
 from mnemon.results.published import Published, read
-from mnemon.results.verdict import MOST_SEEDS, Background, Judgement, Other, compare, judge, signed
+from mnemon.results.verdict import MOST_SEEDS, Background, Judgement, Other, compare, judge, with_sign
 
 TIGHT, LOOSE = Published(97.57, 0.02), Published(95.30, 0.13)
 accuracies = st.floats(0, 100).map(lambda value: round(value, 2))
@@ -200,7 +200,7 @@ def test_a_wider_published_spread_never_finds_a_difference(mean, sem, m, values)
 
 @pytest.mark.parametrize(("number", "text"), [(0.444, "+0.44"), (-0.444, "-0.44"), (-0.001, "+0.00"), (math.nan, "")])
 def test_a_difference_is_shown_with_its_sign(number, text):
-    assert signed(number, 2) == text
+    assert with_sign(number, 2) == text
 
 
 # Runs beside what was published for their preset

@@ -18,7 +18,7 @@ class FlipAndCrop:
     def __call__(self, images: Tensor, random: torch.Generator) -> Tensor:
         """Return images of the same shape; the random numbers are the same on every device."""
         flip, top, left = self.draw(len(images), random)
-        return self.apply(images, *(_moved(choice, images.device) for choice in (flip, top, left)))
+        return self.apply(images, *(_move(choice, images.device) for choice in (flip, top, left)))
 
     def draw(self, n: int, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Return for each image whether it is mirrored, and the first row and column to take."""
@@ -53,7 +53,7 @@ class Standardise:
         return Standardise(self.mean.to(device), self.std.to(device))
 
 
-def _moved(choice: Tensor, device: torch.device) -> Tensor:
+def _move(choice: Tensor, device: torch.device) -> Tensor:
     """Bring a few numbers to a device without waiting for it."""
     if device.type != "cuda":
         return choice.to(device)

@@ -41,7 +41,7 @@ def digest(content: bytes | bytearray) -> str:
 
 def read(path: Path, file: DataFile) -> bytearray:
     """Return the decompressed content after checking its size and header; `check_md5` does the rest."""
-    content = decompressed(path, file)
+    content = decompress(path, file)
     if len(content) != file.size:
         found = f"more than {file.size:,}" if len(content) > file.size else f"{len(content):,}"
         raise DataError(f"'{path}' should hold {file.size:,} bytes and holds {found}. {REMEDY}")
@@ -58,7 +58,7 @@ def check_md5(content: bytearray, path: Path, file: DataFile) -> None:
         raise DataError(f"The content of '{path}' should have md5 {file.md5} and has {found}. {REMEDY}")
 
 
-def decompressed(path: Path, file: DataFile) -> bytearray:
+def decompress(path: Path, file: DataFile) -> bytearray:
     """Return a file's bytes, at most one more than expected; gzip is told by the content, not by the name."""
     content = bytearray()
     try:

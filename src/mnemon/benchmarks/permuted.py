@@ -37,8 +37,8 @@ def permuted(base: ImageSet, n_tasks: int, padding: int = 2, permutation_seed: i
     `permutation_seed` and its place only, not on how many tasks there are.
     """
     check_permuted(n_tasks, padding, permutation_seed)
-    train = Examples(padded_vectors(base.train_images, padding), base.train_labels)
-    test = Examples(padded_vectors(base.test_images, padding), base.test_labels)
+    train = Examples(pad_images(base.train_images, padding), base.train_labels)
+    test = Examples(pad_images(base.test_images, padding), base.test_labels)
     n_pixels = train.inputs.shape[1]
     return TaskStream(
         name=f"permuted-{base.name}",
@@ -49,7 +49,7 @@ def permuted(base: ImageSet, n_tasks: int, padding: int = 2, permutation_seed: i
     )
 
 
-def padded_vectors(images: Tensor, padding: int) -> Tensor:
+def pad_images(images: Tensor, padding: int) -> Tensor:
     """Return the images with a black frame, as vectors."""
     return torch.nn.functional.pad(images, (padding,) * 4).flatten(1)
 

@@ -213,7 +213,7 @@ def search_folders(data: Path | str | None) -> list[Path]:
 def content_of(dataset: DataSet, file: DataFile, folders: list[Path]) -> bytearray:
     """Return the verified content of a file, downloaded if no folder has it."""
     found = locate(dataset, file, folders)
-    return found[1] if found else downloaded(dataset, file, folders)
+    return found[1] if found else download_missing(dataset, file, folders)
 
 
 def locate(dataset: DataSet, file: DataFile, folders: list[Path]) -> tuple[Path, bytearray] | None:
@@ -238,7 +238,7 @@ def foreign_md5s(dataset: DataSet) -> set[str]:
     return {file.md5 for other in DATASETS.values() if other.name != dataset.name for file in other.files}
 
 
-def downloaded(dataset: DataSet, file: DataFile, folders: list[Path]) -> bytearray:
+def download_missing(dataset: DataSet, file: DataFile, folders: list[Path]) -> bytearray:
     """Download a file into the cache and return its content, or say how else to get it."""
     from mnemon.benchmarks.download import download, download_archive
 

@@ -6,13 +6,13 @@ import shlex
 
 from cyclopts import UnknownOptionError, UnusedCliTokensError
 
-from mnemon.errors import shortened
+from mnemon.errors import shorten
 from mnemon.printable import without_passwords
 
 
 def message_of(error: Exception) -> str:
     """Return what an error says to the user, in one line."""
-    return shortened(without_passwords(" ".join(_words_of(error).split())))
+    return shorten(without_passwords(" ".join(_words_of(error).split())))
 
 
 def _words_of(error: Exception) -> str:

@@ -83,7 +83,7 @@ def adapt(module: nn.Module, lora: LoRA) -> list[str]:
     return [name for name, parameter in module.named_parameters() if id(parameter) in ours]
 
 
-def added_by(module: nn.Module, lora: LoRA) -> int:
+def count_added(module: nn.Module, lora: LoRA) -> int:
     """Return how many numbers the adapters of a module have, without making them."""
     layers = {id(layer): layer for name, layer in _linear_layers(module).items() if _is_meant(name, lora)}
     return lora.rank * sum(layer.in_features + layer.out_features for layer in layers.values())

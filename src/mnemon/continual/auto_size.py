@@ -31,7 +31,7 @@ def hypernet_for(n_weights: int, compression: float | None = None) -> HypernetCo
             return _config(width, chunk)
     raise UsageError(
         f"A hypernetwork of {compression:g} times {n_weights:,} weights is too small to be of use: set compression "
-        f"to {_rounded_up(_least(n_weights) / n_weights):g} or more, or give hypernet=HypernetConfig(...)."
+        f"to {_round_up(_least(n_weights) / n_weights):g} or more, or give hypernet=HypernetConfig(...)."
     )
 
 
@@ -89,7 +89,7 @@ def _least(n_weights: int) -> int:
     return _count(width, chunk, n_weights) + width + 1
 
 
-def _rounded_up(number: float) -> float:
+def _round_up(number: float) -> float:
     """Return a number with two digits, rounded up."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return math.ceil(number / unit) * unit

@@ -94,11 +94,11 @@ def _parts(data: Any, what: str) -> tuple[Any, Any]:
         *inputs, targets = data.tensors
         return inputs, targets
     if isinstance(data, DataLoader):
-        return _joined(data, what)
+        return _join(data, what)
     if hasattr(data, "dataset") and hasattr(data, "classes_in_this_experience"):  # an Avalanche experience
-        return _joined(_batches(data.dataset, what), what, with_task=True)
+        return _join(_batches(data.dataset, what), what, with_task=True)
     if hasattr(data, "get_raw_samples") and hasattr(data, "nb_classes"):  # a continuum task set
-        return _joined(_batches(data, what), what, with_task=True)
+        return _join(_batches(data, what), what, with_task=True)
     if isinstance(data, (tuple, list)) and not _is_of_examples(data):
         if len(data) == 2:
             return data[0], data[1]
@@ -110,7 +110,7 @@ def _parts(data: Any, what: str) -> tuple[Any, Any]:
         hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, bytes, Mapping))
         and not _is_array(data)
     ):  # fmt: skip
-        return _joined(_batches(data, what), what)
+        return _join(_batches(data, what), what)
     raise UsageError(f"{what} must be {KINDS}, not {type(data).__name__}.")
 
 
@@ -141,7 +141,7 @@ def _read(batches: Iterable[Any], what: str) -> Iterable[Any]:
         raise UsageError(f"{what}: its examples cannot be put together: {reason_of(error)}.") from error
 
 
-def _joined(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple[list[Tensor], Tensor]:
+def _join(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple[list[Tensor], Tensor]:
     """Join batches (inputs …, targets), of which some kinds name the task as well."""
     columns: list[list[Tensor]] = []
     for batch in _read(batches, what):

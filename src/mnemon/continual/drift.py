@@ -95,7 +95,7 @@ class Sketcher:
     @torch.no_grad()
     def take(self, index: int) -> Tensor:
         """Return the sketch of a task's weights."""
-        weights = self.memory.remembered(index)[: len(self.units)]
+        weights = self.memory.cached_weights(index)[: len(self.units)]
         return weights.new_zeros(SUMS).index_add(0, self._sum_of, weights * self._signed).double().cpu()
 
     def moved(self, index: int, before: Sequence[float]) -> float:
@@ -110,7 +110,7 @@ def _calibrated(sketcher: Sketcher, data: Data, goal: Goal, index: int) -> list[
     picked = torch.randperm(len(data))[:EXAMPLES].to(data.device)
     inputs, targets = data.batch(picked)
     memory, units = sketcher.memory, sketcher.units
-    weights = memory.remembered(index)
+    weights = memory.cached_weights(index)
 
     def score(length: float) -> float:
         noise = torch.zeros_like(weights)

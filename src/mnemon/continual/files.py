@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mnemon.config import build
 from mnemon.continual import recognition_files
-from mnemon.continual.adapters import added_by
+from mnemon.continual.adapters import count_added
 from mnemon.continual.auto_size import hypernet_for
 from mnemon.continual.densities import NUMBERS_PER_INPUT
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask
@@ -22,7 +22,7 @@ from mnemon.continual.modules import Form, check, form_of
 from mnemon.continual.objective import ObjectiveKind
 from mnemon.continual.recognition import Recogniser, Statistics, Way
 from mnemon.continual.recognition_files import RecognitionFacts
-from mnemon.continual.state import Kind, Settings, State
+from mnemon.continual.state import Kind, ModelSettings, State
 from mnemon.errors import CheckpointError, UsageError
 from mnemon.hypernet import least_count
 from mnemon.memory.exact import ENTRY_NBYTES
@@ -108,7 +108,7 @@ class _Facts:
     """What the header says of a model."""
 
     format: int
-    settings: Settings
+    settings: ModelSettings
     tasks: list[dict[str, Any]]
     n_learned: int
     n_inputs: int | None
@@ -128,7 +128,7 @@ def _model(
     sums = {name: tensor for name, tensor in tensors.items() if name.startswith(recognition_files.PREFIX)}
     tensors = {name: tensor for name, tensor in tensors.items() if name not in sums}
     _check_sizes(facts, tensors, module)
-    settings = {f.name: getattr(facts.settings, f.name) for f in fields(Settings) if f.name != "statistics"}
+    settings = {f.name: getattr(facts.settings, f.name) for f in fields(ModelSettings) if f.name != "statistics"}
     settings["recognise"] = _recognise(path, facts.settings, recognise)
     model = ContinualModel(module, **settings)
     state = model.state
@@ -155,7 +155,7 @@ def _sums(state: State) -> dict[str, Tensor]:
     return {} if state.sums is None else recognition_files.tensors_of(state.sums)
 
 
-def _recognise(path: Path, settings: Settings, given: Any) -> Any:
+def _recognise(path: Path, settings: ModelSettings, given: Any) -> Any:
     """Return how tasks are recognised, as a model is told; what is of the user's own has to be given again."""
     if settings.recognise in (Way.OWN, Way.FEATURES):
         of_features = settings.recognise == Way.FEATURES
@@ -188,7 +188,7 @@ def _check_coded_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Mod
     if len(facts.tasks) * ENTRY_NBYTES > n_bytes:
         raise ValueError(f"it names {len(facts.tasks)} tasks, for which its codes are too short.")
     adapters = facts.settings.adapters
-    if adapters is not None and added_by(module, adapters) > max(LEAST_ROOM, MOST_PER_BYTE * n_bytes):
+    if adapters is not None and count_added(module, adapters) > max(LEAST_ROOM, MOST_PER_BYTE * n_bytes):
         raise ValueError(f"adapters of rank {adapters.rank} are too many numbers for its codes.")
 
 
@@ -197,7 +197,7 @@ def _check_generated_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn
     if len(facts.tasks) != n_tasks:
         raise ValueError(f"it names {len(facts.tasks)} tasks, and the file holds {n_tasks}.")
     settings, held = facts.settings, _numbers(tensors, "learner/memory.own")
-    if settings.adapters is not None and added_by(module, settings.adapters) != held:
+    if settings.adapters is not None and count_added(module, settings.adapters) != held:
         raise ValueError(f"adapters of rank {settings.adapters.rank} are not {held} numbers.")
     hypernet = settings.hypernet or hypernet_for(max(held, 1), settings.compression)
     n_numbers = _numbers(tensors, "learner/memory.hypernet.")

@@ -93,7 +93,7 @@ class ModuleLearner(CheckpointedModule):
     @torch.no_grad()
     def outputs(self, inputs: Inputs, task_id: int) -> Tensor:
         """Return all outputs of a task's network."""
-        weights = self.memory.remembered(task_id)
+        weights = self.memory.cached_weights(task_id)
         # Clones: some modules work in place on what they are given.
         parts = zip(*((piece.clone() for piece in part.split(AT_ONCE)) for part in inputs), strict=True)
         found = [self.memory.run(task_id, *part, training=False, weights=weights) for part in parts]

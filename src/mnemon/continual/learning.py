@@ -57,7 +57,7 @@ class CheckedData:
 def learn(state: State, data: Any, task: str, options: LearnOptions) -> LearnedTask:
     """Learn a new task, or leave the model as it was."""
     state.check_new(task)
-    found = found_in(state, data, options.loss, task)
+    found = read_data(state, data, options.loss, task)
     plan = plan_for(len(found.data), options)
 
     def work() -> LearnedTask:
@@ -72,7 +72,7 @@ def relearn(state: State, data: Any, task: str, options: LearnOptions) -> Learne
     """Go on with a task that was learned, or leave the model as it was."""
     earlier = state.about(task)
     loss = earlier.goal.as_learned(task) if options.loss == "auto" else options.loss
-    found = found_in(state, data, loss, task, earlier.goal)
+    found = read_data(state, data, loss, task, earlier.goal)
     plan = plan_for(len(found.data), options)
 
     def work() -> LearnedTask:
@@ -172,7 +172,7 @@ def settle(state: State, task: str, data: Data, goal: Goal) -> None:
         )
 
 
-def found_in(
+def read_data(
     state: State, data: Any, loss: str | Loss, task: str, earlier: Goal | None = None, what: str = "data"
 ) -> CheckedData:
     """Return data as tensors on the model's device, with the goal that follows from them."""
@@ -198,7 +198,7 @@ def _check(state: State, found: CheckedData, task: str, plan: TrainingPlan, vali
         check_fit(state, task, found, plan.batch_size)
         if validation is None:
             return None
-        tested = found_in(state, validation, found.goal.as_learned(task), task, found.goal, "validation data")
+        tested = read_data(state, validation, found.goal.as_learned(task), task, found.goal, "validation data")
         check_fit(state, task, tested)
         return tested
 
@@ -209,14 +209,14 @@ def _check(state: State, found: CheckedData, task: str, plan: TrainingPlan, vali
 
 def check_fit(state: State, task: str, found: CheckedData, batch_size: int | None = None) -> None:
     """Try the module on some examples, so that what does not fit is said in words."""
-    outputs = tried(state, f"task '{task}'", found.data, batch_size)
+    outputs = try_module(state, f"task '{task}'", found.data, batch_size)
     found.goal.check(outputs, found.data.targets[:2], task)
     if not state.tasks:
         inputs, _ = found.data.batch(slice(16))  # the first ones may be blank
         check_functional(state.learner.memory.target, inputs, lambda: state.seed(0, 0))
 
 
-def tried(state: State, whose: str, data: Data, batch_size: int | None = None) -> Any:
+def try_module(state: State, whose: str, data: Data, batch_size: int | None = None) -> Any:
     """Return what the module says of two examples; with a size, see that it can learn from batches, too."""
     inputs, _ = data.batch(slice(2))
     try:

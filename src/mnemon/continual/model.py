@@ -18,9 +18,9 @@ from mnemon.continual.drift import Drift, measure
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.lock import alone
 from mnemon.continual.model_size import size_in_words
-from mnemon.continual.modules import copied
+from mnemon.continual.modules import copy_module
 from mnemon.continual.objective import Loss
-from mnemon.continual.prediction import Prediction, evaluated, inferred, recognised, told
+from mnemon.continual.prediction import Prediction, evaluate, predict_for_task, predict_without_task, recognised
 from mnemon.continual.recognition import (
     OwnRecogniser,
     Recogniser,
@@ -29,7 +29,7 @@ from mnemon.continual.recognition import (
     recognition_of,
     way_of,
 )
-from mnemon.continual.state import Settings, State
+from mnemon.continual.state import ModelSettings, State
 from mnemon.errors import UsageError, reason_of
 from mnemon.hypernet import HypernetConfig
 
@@ -99,7 +99,7 @@ class ContinualModel:
             UsageError: A setting is out of range, or the module cannot take weights from outside.
         """
         way, statistics, own = way_of(recognise)
-        settings = Settings.checked(
+        settings = ModelSettings.checked(
             generate, adapters, compression, beta, lr, seed, hypernet, way, memory, tolerance, start, statistics
         )
         self.state = State(module, settings, own)
@@ -262,7 +262,11 @@ class ContinualModel:
         """
         index = None if task is None else self.state.index_of(task)
         found = collect_inputs(inputs, self.device, self.state.floats)
-        return inferred(self.state, found, vote) if index is None else told(self.state, found, index)
+        return (
+            predict_without_task(self.state, found, vote)
+            if index is None
+            else predict_for_task(self.state, found, index)
+        )
 
     @alone
     def recognise(self, inputs: Any, *, vote: int = 1) -> list[str]:
@@ -330,7 +334,7 @@ class ContinualModel:
             >>> 0 <= model.evaluate((x, y), task="monday") <= 100
             True
         """
-        return evaluated(self.state, data, task, infer, loss, vote)
+        return evaluate(self.state, data, task, infer, loss, vote)
 
     # The tasks
 
@@ -461,7 +465,7 @@ class ContinualModel:
             Linear(in_features=4, out_features=3, bias=True)
         """
         memory, index = self.state.learner.memory, self.state.index_of(task)
-        module = copied(memory.target.module).eval()
+        module = copy_module(memory.target.module).eval()
         tensors = {**memory.network_weights(index), **memory.network_buffers(index)}
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         with torch.no_grad():

@@ -12,22 +12,22 @@ from torch import Tensor, nn
 
 from mnemon.continual.adapters import LoRA, adapt
 from mnemon.continual.data import Inputs
-from mnemon.errors import UsageError, first_line, listed, suggest
+from mnemon.errors import UsageError, first_line, join_some, suggest
 from mnemon.hypernet.target import Target
 
 Form = dict[str, tuple[tuple[int, ...], str]]
 """Shape and type of all parameters and buffers of a module by name."""
 
 
-def prepared(module: nn.Module, patterns: Sequence[str], adapters: LoRA | None) -> tuple[nn.Module, list[str]]:
+def prepare(module: nn.Module, patterns: Sequence[str], adapters: LoRA | None) -> tuple[nn.Module, list[str]]:
     """Return a copy of the module and the names of the parameters that are generated."""
     check(module)
-    module = copied(module)
+    module = copy_module(module)
     if adapters is not None:
         if tuple(patterns) != ("*",):
             raise UsageError("With adapters nothing else is generated: leave out generate.")
         return module, adapt(module, adapters)
-    return module, _generated(module, patterns)
+    return module, _choose_generated(module, patterns)
 
 
 def check(module: Any) -> None:
@@ -43,7 +43,7 @@ def check(module: Any) -> None:
         raise UsageError("The module has no values yet (it is on the device 'meta'): load its weights before.")
 
 
-def copied(module: nn.Module) -> nn.Module:
+def copy_module(module: nn.Module) -> nn.Module:
     """Return a copy of a module."""
     try:
         return copy.deepcopy(module)
@@ -51,7 +51,7 @@ def copied(module: nn.Module) -> nn.Module:
         raise UsageError(f"{type(module).__name__} cannot be copied: {first_line(error)}") from error
 
 
-def _generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
+def _choose_generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
     # A tied parameter has several names, any of which may be meant; it is generated under the first.
     parameters = {name: p for name, p in module.named_parameters(remove_duplicate=False) if p.numel()}
     if not parameters:
@@ -60,7 +60,7 @@ def _generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in parameters):
             raise UsageError(
                 f"No parameter of {type(module).__name__} is called like '{pattern}'.{suggest(pattern, parameters)} "
-                f"It has: {listed(parameters)}."
+                f"It has: {join_some(parameters)}."
             )
     meant = {id(p) for name, p in parameters.items() if any(fnmatch.fnmatchcase(name, each) for each in patterns)}
     names = [name for name, parameter in module.named_parameters() if id(parameter) in meant]
@@ -89,7 +89,7 @@ def float_type(module: nn.Module) -> torch.dtype | None:
 @torch.no_grad()
 def check_functional(target: Target, inputs: Inputs, reseed: Callable[[], None]) -> None:
     """Refuse a module that does not compute with the weights that it is given."""
-    module, name = copied(target.module).eval(), type(target.module).__name__
+    module, name = copy_module(target.module).eval(), type(target.module).__name__
     target.eval()
     own = target.own_weights()
     moved = own * 1.1 + 0.01

@@ -57,7 +57,7 @@ class Prediction:
         return torch.tensor([name != UNKNOWN for name in self.task])
 
 
-def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None, vote: int = 1) -> float:
+def evaluate(state: State, data: Any, task: str, infer: bool, loss: Loss | None, vote: int = 1) -> float:
     """Return how good the model is on data of a task, which it is told or has to infer."""
     index, goal = state.index_of(task), state.about(task).goal
     if loss is not None:
@@ -69,7 +69,7 @@ def evaluated(state: State, data: Any, task: str, infer: bool, loss: Loss | None
     found = collect(data).to(state.device, state.floats)
     goal_for(found.targets, goal.as_learned(task))  # refuses targets of another kind
     found = replace(found, targets=goal.output_indices(found.targets))
-    return inferred_score(state, found, index, vote) if infer else score(state, found, index, goal, task)
+    return score_without_task(state, found, index, vote) if infer else score(state, found, index, goal, task)
 
 
 # A task that is told
@@ -104,7 +104,7 @@ def _check_dimensions(inputs: Inputs, task: LearnedTask) -> None:
     )
 
 
-def told(state: State, inputs: Inputs, index: int) -> Prediction:
+def predict_for_task(state: State, inputs: Inputs, index: int) -> Prediction:
     """Return the answer of a task's network."""
     remembered, outputs = state.tasks[index], outputs_of(state, inputs, index)
     goal, names = remembered.goal, [remembered.name] * len(inputs[0])
@@ -128,11 +128,11 @@ def score(state: State, data: Data, index: int, goal: Goal, name: str) -> float:
 # A task that is not told
 
 
-def inferred(state: State, inputs: Inputs, vote: int = 1) -> Prediction:
+def predict_without_task(state: State, inputs: Inputs, vote: int = 1) -> Prediction:
     """Return for each input the answer of the task that it is taken for; `vote` inputs in a row are of one task."""
     _check_vote(vote)
     if state.settings.recognise == Way.ENTROPY:
-        best = _surest(state, inputs, vote)
+        best = _find_lowest_entropy(state, inputs, vote)
         return Prediction(_names(state, best.index, best.known), best.label, best.confidence, None)
     found = recognised(state, inputs, vote)
     label, confidence = _answers(state, inputs, found.index)
@@ -148,7 +148,7 @@ def recognised(state: State, inputs: Inputs, vote: int = 1) -> Recognised:
     if state.settings.recognise == Way.NONE:
         raise UsageError(f"recognise=None: say which task it is (such as '{state.names[0]}').")
     if state.settings.recognise == Way.ENTROPY:
-        best = _surest(state, inputs, vote)
+        best = _find_lowest_entropy(state, inputs, vote)
         return Recognised(best.index.cpu(), best.known.cpu())
     allowed = [_fits(inputs, task) for task in state.tasks]
     if not any(allowed):
@@ -157,17 +157,17 @@ def recognised(state: State, inputs: Inputs, vote: int = 1) -> Recognised:
         return state.sums.recognise(inputs, allowed, vote)
     if isinstance(state.recogniser, OwnRecogniser):
         return state.recogniser.recognise(inputs, state.names, allowed, vote)
-    return _most_likely(state, inputs, vote)
+    return _find_most_likely(state, inputs, vote)
 
 
-def inferred_score(state: State, data: Data, index: int, vote: int = 1) -> float:
+def score_without_task(state: State, data: Data, index: int, vote: int = 1) -> float:
     """Return the accuracy on data of a task that is not told; a wrong task is a wrong answer."""
     task, (inputs, targets) = state.tasks[index], data.batch(slice(None))
     if task.goal.kind is not ObjectiveKind.CLASSES:
         raise UsageError(f"Only the accuracy of classes is measured with infer=True; '{task.name}' has none.")
     found = recognised(state, inputs, vote)
     of_task = ((found.index == index) & found.known).to(targets.device)
-    right = task.goal.output_indices(told(state, inputs, index).label) == targets
+    right = task.goal.output_indices(predict_for_task(state, inputs, index).label) == targets
     right &= of_task.view(-1, *[1] * (targets.ndim - 1))
     return 100.0 * float(right[targets != IGNORED].double().mean())
 
@@ -191,7 +191,7 @@ def _answers(state: State, inputs: Inputs, index: Tensor) -> tuple[Tensor, Tenso
     """Return label and confidence of each input by the network of its task."""
     rows = [(index == task).nonzero()[:, 0].to(state.device) for task in index.unique().tolist()]
     found = [
-        told(state, tuple(part[row] for part in inputs), task)
+        predict_for_task(state, tuple(part[row] for part in inputs), task)
         for task, row in zip(index.unique().tolist(), rows, strict=True)
     ]
     if len({(answer.label.shape[1:], answer.confidence.shape[1:]) for answer in found}) > 1:
@@ -254,7 +254,7 @@ class _Best:
         self.label[where], self.confidence[where] = answer.label[where], answer.confidence[where]
 
 
-def _surest(state: State, inputs: Inputs, vote: int = 1) -> _Best:
+def _find_lowest_entropy(state: State, inputs: Inputs, vote: int = 1) -> _Best:
     """Ask all tasks, and take the answer of the one that is surest, beside how sure it usually is."""
     _check_classes_only(state)
     best = _Best(len(inputs[0]), state.device)
@@ -262,7 +262,7 @@ def _surest(state: State, inputs: Inputs, vote: int = 1) -> _Best:
     for index, task in enumerate(state.tasks):
         assert task.entropies is not None
         usual, seldom = task.entropies
-        answer = told(state, inputs, index)
+        answer = predict_for_task(state, inputs, index)
         above = averaged(_log_entropy(answer.outputs)[:, None], vote)[:, 0] - usual
         where = above < least
         least[where] = above[where]
@@ -271,7 +271,7 @@ def _surest(state: State, inputs: Inputs, vote: int = 1) -> _Best:
     return best
 
 
-def _most_likely(state: State, inputs: Inputs, vote: int) -> Recognised:
+def _find_most_likely(state: State, inputs: Inputs, vote: int) -> Recognised:
     """Take each input for the task under whose density it is most likely."""
     assert state.learner.densities is not None
     state.check_densities(inputs)

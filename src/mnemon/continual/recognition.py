@@ -265,6 +265,7 @@ class StatisticsRecogniser:
         """The sums of a task that is learned again."""
         self._asked: SharedGaussian | None = None
         self._owns: dict[int, OwnGaussian] = {}
+        self._whole: ClassSums | None = None
 
     # What changes it
 
@@ -281,10 +282,10 @@ class StatisticsRecogniser:
             found = found.narrowed(width) + again.narrowed(width).class_sums()
         unmeasured = Strangeness((0.0, 0.0), (1.0, 1.0), math.inf)
         within = packed(found.scatter_within()).float()
-        self._set([*self.tasks, TaskSums(found.counts, found.sums, within, 1.0, unmeasured, 1.0, ())])
+        self._add(TaskSums(found.counts, found.sums, within, 1.0, unmeasured, 1.0, ()))
         picked = torch.randperm(len(data))[:CALIBRATED_ON].to(data.device)
         measured = self._measured(data.batch(picked)[0], classes[picked], serials)
-        self._set([*self.tasks[:-1], measured])
+        self.tasks[-1] = measured
 
     def begin_again(self, index: int) -> None:
         """Take out the sums of a task: it is learned again, and they will be added to."""
@@ -304,11 +305,17 @@ class StatisticsRecogniser:
         self.features, self.inputs, self._again = kept.features, kept.inputs, None
         self._set(list(kept.tasks))
 
+    def _add(self, task: TaskSums) -> None:
+        whole = self._whole
+        self._set([*self.tasks, task])
+        if whole is not None and whole.width == self.width:  # not all of them again for each new one
+            self._whole = side_by_side([whole, self.tasks[-1].class_sums()])
+
     def _set(self, tasks: list[TaskSums]) -> None:
         """Keep the sums of these tasks, with as many features as there is room for."""
         width = self.width_for([len(task.counts) for task in tasks]) if tasks else 0
         self.tasks = [task.narrowed(min(width, *(len(t.sums[0]) for t in tasks))) for task in tasks]
-        self._asked, self._owns = None, {}
+        self._whole, self._asked, self._owns = None, None, {}
 
     def width_for(self, n_classes: Sequence[int]) -> int:
         """Return how many features tasks of so many classes may have."""
@@ -340,8 +347,9 @@ class StatisticsRecogniser:
     def gaussian(self) -> SharedGaussian:
         """Return the Gaussians of all classes, computed when they are first asked for."""
         if self._asked is None:
-            sums = side_by_side(task.class_sums() for task in self.tasks)
-            self._asked = SharedGaussian(sums, [len(task.counts) for task in self.tasks])
+            if self._whole is None:
+                self._whole = side_by_side(task.class_sums() for task in self.tasks)
+            self._asked = SharedGaussian(self._whole, [len(task.counts) for task in self.tasks])
         return self._asked
 
     def sharpness(self) -> float:

@@ -21,9 +21,9 @@ from mnemon.continual.densities import check_inputs, densities_for
 from mnemon.continual.learned_task import UNKNOWN, LearnedTask
 from mnemon.continual.learner import ModuleLearner
 from mnemon.continual.lock import ModelLock
-from mnemon.continual.modules import float_type, form_of, prepared
+from mnemon.continual.modules import float_type, form_of, prepare
 from mnemon.continual.recognition import OwnRecogniser, Statistics, StatisticsRecogniser, Way, layer_of
-from mnemon.errors import UsageError, choose, listed, suggest
+from mnemon.errors import UsageError, choose, join_some, suggest
 from mnemon.hypernet import HypernetConfig
 from mnemon.memory.base import AbstractMemory
 from mnemon.memory.config import MemoryConfig, NewEmbedding, Sample
@@ -47,7 +47,7 @@ class Kind(str, Enum):
 
 
 @dataclass(frozen=True)
-class Settings:
+class ModelSettings:
     """How a model learns; all of it is kept in its file."""
 
     generate: tuple[str, ...]
@@ -78,7 +78,7 @@ class Settings:
         tolerance: float | None = None,
         start: str = Start.KEPT,
         statistics: Statistics | None = None,
-    ) -> Settings:
+    ) -> ModelSettings:
         """Return settings as plain values, or say which of them cannot be."""
         patterns = (generate,) if isinstance(generate, str) else generate
         if not isinstance(patterns, (tuple, list)) or not patterns or not all(isinstance(p, str) for p in patterns):
@@ -105,7 +105,7 @@ class Settings:
 class State:
     """What learning, answering, streams and files work on; the face for users is `ContinualModel`."""
 
-    def __init__(self, module: nn.Module, settings: Settings, own: Any = None):
+    def __init__(self, module: nn.Module, settings: ModelSettings, own: Any = None):
         """Take the settings and, where tasks are recognised by something of the user's own, that."""
         self.settings = settings
         self.lock = ModelLock()
@@ -155,7 +155,7 @@ class State:
             raise UsageError(f"There is no task '{name}': nothing was learned yet.")
         if name not in self.names:
             hint = suggest(str(name), self.names)
-            raise UsageError(f"Unknown task '{name}'.{hint} Choose one of: {listed(self.names)}.")
+            raise UsageError(f"Unknown task '{name}'.{hint} Choose one of: {join_some(self.names)}.")
         return self.names.index(name)
 
     def about(self, name: str) -> LearnedTask:
@@ -257,18 +257,18 @@ class State:
         return mend
 
 
-def _learner(module: nn.Module, settings: Settings) -> ModuleLearner:
-    own, names = prepared(module, settings.generate, settings.adapters)
+def _learner(module: nn.Module, settings: ModelSettings) -> ModuleLearner:
+    own, names = prepare(module, settings.generate, settings.adapters)
     device = next(iter(own.parameters())).device
     make = _exact if settings.memory is Kind.EXACT else _generated
     return ModuleLearner(make(own, names, settings)).to(device)
 
 
-def _exact(own: nn.Module, names: Sequence[str], settings: Settings) -> AbstractMemory:
+def _exact(own: nn.Module, names: Sequence[str], settings: ModelSettings) -> AbstractMemory:
     return ExactMemory(own, _as_patterns(names), OptimizerConfig(lr=settings.lr), settings.start)
 
 
-def _generated(own: nn.Module, names: Sequence[str], settings: Settings) -> AbstractMemory:
+def _generated(own: nn.Module, names: Sequence[str], settings: ModelSettings) -> AbstractMemory:
     size = sum(p.numel() for name, p in own.named_parameters() if name in names)
     protection = MemoryConfig(
         beta=settings.beta,

@@ -21,7 +21,7 @@ from torch import Tensor
 from mnemon import interrupts
 from mnemon.continual.data import Data, Inputs, collect
 from mnemon.continual.learned_task import Signature, in_words, signature
-from mnemon.continual.learning import CheckedData, begin_again, check_count, check_fit, finish, tried
+from mnemon.continual.learning import CheckedData, begin_again, check_count, check_fit, finish, try_module
 from mnemon.continual.objective import IGNORED, Goal, Loss, ObjectiveKind, goal_for
 from mnemon.continual.state import State, check_name
 from mnemon.errors import TrainingError, UsageError
@@ -146,7 +146,7 @@ class StreamLearner:
             self._check_classes(data.targets, len(self.goal.classes), what)
         self.state.check_densities(data.batch(slice(None))[0])
         if len(data) < self.smallest:
-            tried(self.state, what, data, len(data))
+            try_module(self.state, what, data, len(data))
             self.smallest = len(data)
         self.n_batches += 1
         return data
@@ -161,7 +161,7 @@ class StreamLearner:
         goal, task = goal_for(data.targets, self.loss), self._free_name()
         if goal.kind is ObjectiveKind.CLASSES:
             # Classes are indices of outputs: which of them a task has is not known beforehand.
-            outputs = tried(self.state, "batch 0", data)
+            outputs = try_module(self.state, "batch 0", data)
             goal = Goal(ObjectiveKind.CLASSES, tuple(range(outputs.shape[-1] if isinstance(outputs, Tensor) else 0)))
         check_fit(self.state, task, CheckedData(data, goal), len(data))
         return goal
@@ -232,7 +232,7 @@ class StreamLearner:
         state.seed(self._serial, 0)
         name = self._free_name() if known is None else known
         if known is None:
-            state.make_densities(_joined(waiting).batch(slice(None))[0])
+            state.make_densities(_join_batches(waiting).batch(slice(None))[0])
             state.learner.begin_task(len(state.tasks))
             self.levels[name] = Level(self.floor)
         else:
@@ -295,14 +295,14 @@ class StreamLearner:
         if self.present is None:
             return
         assert self.goal is not None
-        found = CheckedData(_joined(self.recent), self.goal)
+        found = CheckedData(_join_batches(self.recent), self.goal)
         losses = self.levels[self.present].losses
         finish(self.state, self.present, found, self.n_steps, self._serial, self.n_examples, losses=losses)
         self.recent.clear()
         self.present = None
 
 
-def _joined(batches: Iterable[Data]) -> Data:
+def _join_batches(batches: Iterable[Data]) -> Data:
     parts = list(batches)
     inputs: Inputs = tuple(torch.cat(column) for column in zip(*(part.inputs for part in parts), strict=True))
     return Data(inputs, torch.cat([part.targets for part in parts]), parts[0].floats)

@@ -18,7 +18,7 @@ from mnemon.experiments.cost import in_words
 from mnemon.experiments.run import build_learner, build_stream
 from mnemon.experiments.run_config import RunConfig
 from mnemon.learners.base import AbstractLearner, Counts
-from mnemon.results.naming import described
+from mnemon.results.naming import describe_changes
 from mnemon.training.batches import Batches
 from mnemon.training.trainer import MatrixRows
 
@@ -33,7 +33,7 @@ ASKED = 250
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RunEstimate:
     """What a run would take."""
 
     counts: Counts
@@ -59,7 +59,7 @@ class Estimate:
         return float(np.dot(each, self.steps))
 
 
-def estimate(config: RunConfig, seed: int, compute: Compute) -> Estimate:
+def estimate(config: RunConfig, seed: int, compute: Compute) -> RunEstimate:
     """Build everything, take a few steps in some tasks, and ask a few questions."""
     torch.set_num_threads(compute.threads)
     device = pick_device(compute.device)
@@ -79,7 +79,7 @@ def estimate(config: RunConfig, seed: int, compute: Compute) -> Estimate:
         if task_id < len(stream) - 1:
             learner.end_task(_few(stream.tasks[task_id].train))
     n_tested = _n_tested(learner, stream, config)
-    return Estimate(
+    return RunEstimate(
         learner.counts(),
         steps,
         config.training.batch_size,
@@ -147,7 +147,7 @@ def _memory(device: torch.device) -> int | None:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def shown(found: Estimate, config: RunConfig) -> Table:
+def shown(found: RunEstimate, config: RunConfig) -> Table:
     """Return an estimate as a table."""
     from rich.table import Table
 
@@ -166,7 +166,7 @@ def shown(found: Estimate, config: RunConfig) -> Table:
         ("estimated time", f"{in_words(found.training)} of training, {in_words(found.test)} of tests, {found.clock}"),
     ]
     if config.changes:
-        rows.insert(0, ("settings", described(config.preset, config.changes)))
+        rows.insert(0, ("settings", describe_changes(config.preset, config.changes)))
     if found.memory is not None:
         rows.append(("memory so far", f"{found.memory / 2**20:,.0f} MB at most, on {found.device}"))
     for row in rows:

@@ -22,7 +22,7 @@ BESIDE = 3
 """Lines of a terminal that are left to other things."""
 
 
-class State(Enum):
+class RunStage(Enum):
     """What is going on with a run."""
 
     UNDER_WAY = "under way"
@@ -36,33 +36,33 @@ class RunState:
 
     def __init__(self, job: Job, clock: Callable[[], float]):
         self.title, self.steps = job.title, job.config.training.steps
-        self.state, self.pace = State.WAITING, Pace(clock)
+        self.state, self.pace = RunStage.WAITING, Pace(clock)
         self.task, self.loss = "", ""
         self.done, self.total = 0, 1
 
     def see(self, event: Event) -> None:
         """Take note of an event."""
         if event.failure:
-            self.end(State.FAILED)
+            self.end(RunStage.FAILED)
             return
         steps = event.steps or (self.steps,) * event.n_tasks
-        self.state, self.task = State.UNDER_WAY, f"{event.task_id + 1}/{event.n_tasks}"
+        self.state, self.task = RunStage.UNDER_WAY, f"{event.task_id + 1}/{event.n_tasks}"
         self.done = sum(steps[: event.task_id]) + (event.step if event.row is None else steps[event.task_id])
         self.total = sum(steps)
         self.pace.see(self.done, self.total)
         if event.terms:
             self.loss = f"loss {event.terms.get('task_loss', sum(event.terms.values())):.3g}"
         if event.row is not None and event.task_id + 1 == event.n_tasks:
-            self.end(State.DONE)
+            self.end(RunStage.DONE)
 
-    def end(self, state: State) -> None:
+    def end(self, state: RunStage) -> None:
         self.state = state
         self.pace.stop()
 
     @property
     def row(self) -> Row:
         """What its line says."""
-        under_way = self.state is State.UNDER_WAY
+        under_way = self.state is RunStage.UNDER_WAY
         left = as_clock(self.pace.left)
         cells = (
             self.task,
@@ -113,8 +113,8 @@ class Display:
         room = max(1, min(MOST_BARS, self.console.height - BESIDE))
         if len(runs) <= room:
             return laid_out([run.row for run in runs], self.console.width)
-        shown = [run for state in (State.UNDER_WAY, State.FAILED) for run in runs if run.state is state][:room]
-        counts = {state: sum(run.state is state for run in runs) for state in State}
+        shown = [run for state in (RunStage.UNDER_WAY, RunStage.FAILED) for run in runs if run.state is state][:room]
+        counts = {state: sum(run.state is state for run in runs) for state in RunStage}
         said = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)
         line = Text(f"{len(runs)} runs: {said}")
         return Group(laid_out([run.row for run in shown], self.console.width), line) if shown else line

@@ -140,7 +140,7 @@ def preset_of(name: str) -> tuple[Preset, list[str]]:
 
 def _build(values: dict[str, Any], words: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return the dataclass of each section for tables in which some settings are changed."""
-    tables = settings.merged({}, values)
+    tables = settings.merge({}, values)
     classes, (paths, of) = schema(tables), setting_paths(tables)
     changed = [settings.apply_override(tables, name, value, paths, of) for name, value in words]
     built = {}
@@ -163,7 +163,7 @@ def _changes(preset: dict[str, Any], start: dict[str, Any], config: RunConfig) -
             yield settings.as_word(section, name)
     for section, cls in schema(start).items():
         built, table = getattr(config, section), _table(start, section)
-        chosen = settings.merged(table, settings.variant_names(built))
+        chosen = settings.merge(table, settings.variant_names(built))
         # What another variant alone has is named only if it is not what its choice brings about.
         before = {path: value for one in (chosen, table) for path, value in _with_defaults(section, cls, one)}
         for path, value in settings.flat(settings.plain(built), f"{section}."):
@@ -227,7 +227,7 @@ def _merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
             cls = settings_class(section, str(name))
             known = {path.partition(".")[0] for path in settings.setting_paths(cls)}
             kept[section] = {k: v for k, v in old.items() if k in known}
-    return settings.merged(kept, changes)
+    return settings.merge(kept, changes)
 
 
 def from_record(record: RunRecord, overrides: Sequence[str] = ()) -> RunConfig:

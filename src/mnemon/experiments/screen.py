@@ -160,14 +160,14 @@ class _LoggedTrials(_Unseen):
         self._record, self._last = record, time.monotonic()
 
     def on_change(self, trials: Sequence[Trial]) -> None:
-        from mnemon.results.sweep import counted, ranked, score
+        from mnemon.results.sweep import count_trials, rank, score
 
         if time.monotonic() - self._last < SECONDS:
             return
         self._last = time.monotonic()
-        best = ranked(trials, self._record.metric)
+        best = rank(trials, self._record.metric)
         top = f" The best score is {score(best[0].score, self._record)}." if best else ""
-        LOG.info("%s%s", counted(self._record, trials), top)
+        LOG.info("%s%s", count_trials(self._record, trials), top)
 
 
 def can_redraw(console: Console) -> bool:

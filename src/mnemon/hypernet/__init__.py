@@ -54,11 +54,11 @@ class HypernetConfig:
         check_sizes(**{name: getattr(self, name) for name in sizes})
 
 
-def _full(config: HypernetConfig, target: Target) -> AbstractHypernet:
+def _build_full(config: HypernetConfig, target: Target) -> AbstractHypernet:
     return FullHypernet(target.size, config.embedding_size, config.hidden, ACTIVATIONS[config.activation])
 
 
-def _chunked(config: HypernetConfig, target: Target, edges: list[int] | None = None) -> AbstractHypernet:
+def _build_chunked(config: HypernetConfig, target: Target, edges: list[int] | None = None) -> AbstractHypernet:
     return ChunkedHypernet(
         target.size,
         config.embedding_size,
@@ -70,19 +70,19 @@ def _chunked(config: HypernetConfig, target: Target, edges: list[int] | None = N
     )
 
 
-def _structured(config: HypernetConfig, target: Target) -> AbstractHypernet:
+def _build_structured(config: HypernetConfig, target: Target) -> AbstractHypernet:
     edges = structured_edges(target.slots, target.size, config.chunk)
     widest = max(stop - start for start, stop in itertools.pairwise(edges))
-    return _chunked(replace(config, chunk=widest), target, edges)
+    return _build_chunked(replace(config, chunk=widest), target, edges)
 
 
 MakeHypernet = Callable[[HypernetConfig, Target], AbstractHypernet]
 Make = TypeVar("Make", bound=MakeHypernet)
 
 HYPERNETS: dict[str, MakeHypernet] = {
-    "full": _full,
-    "chunked": _chunked,
-    "structured": _structured,
+    "full": _build_full,
+    "chunked": _build_chunked,
+    "structured": _build_structured,
 }
 REGISTRY = Registry("hypernet form", HYPERNETS, "hypernet.form")
 """The same table, open to plugins."""
@@ -108,13 +108,13 @@ def register_hypernet(name: str) -> Callable[[Make], Make]:
     """
 
     def add(make: Make) -> Make:
-        REGISTRY.add(name, _checked(make))
+        REGISTRY.add(name, _check_hypernet(make))
         return make
 
     return add
 
 
-def _checked(make: MakeHypernet) -> MakeHypernet:
+def _check_hypernet(make: MakeHypernet) -> MakeHypernet:
     if not callable(make):
         raise UsageError(f"A hypernetwork is a function of (config, target), not {make!r}.")
     return make

@@ -142,7 +142,7 @@ class AbstractHypernet(nn.Module, ABC):
             return self.grid_rows(embeddings)
         layers: list[Layer] = [(layer.weight, layer.bias) for layer in self.layers]  # type: ignore[misc]
         if len(embeddings) * self.n_rows >= MANY:
-            layers = _rounded_up(layers)
+            layers = _round_up_widths(layers)
         h = self.activation(self.grid_start(embeddings, *layers[0]))
         for weight, bias in layers[1:]:
             h = self.activation(nn.functional.linear(h, weight, bias))
@@ -247,7 +247,7 @@ def check_sizes(**sizes: int) -> None:
             raise UsageError(f"hypernet.{name} must be at least 1, not {size}.")
 
 
-def _rounded_up(layers: Sequence[Layer]) -> list[Layer]:
+def _round_up_widths(layers: Sequence[Layer]) -> list[Layer]:
     """Return layers with outputs of 0 added, before the activation, so that their number is a multiple of 8."""
     rounded: list[Layer] = []
     for i, (weight, bias) in enumerate(layers):

@@ -91,7 +91,7 @@ def simplex_corner(size: int, i: int) -> Tensor:
     return corner
 
 
-def wanted_variance(slot: Slot, module: nn.Module) -> float | None:
+def variance_to_aim_for(slot: Slot, module: nn.Module) -> float | None:
     """Return the variance that a tensor of the target should start with; None if it has no fan-in."""
     if len(slot.shape) < 2:
         return None
@@ -107,7 +107,7 @@ def _scale_readout(hypernet: AbstractHypernet, target: Target) -> None:
     parameters = dict(target.module.named_parameters())
     for slot in target.slots:
         columns = hypernet.readout[:, slot.start : slot.stop]
-        variance = wanted_variance(slot, target.module)
+        variance = variance_to_aim_for(slot, target.module)
         columns.zero_()
         if variance is not None:
             columns[:-1].normal_(0.0, math.sqrt(variance / power))
@@ -119,7 +119,7 @@ def _scale_readout(hypernet: AbstractHypernet, target: Target) -> None:
 def _scale_chunk_embeddings(hypernet: ChunkedHypernet, target: Target) -> None:
     wanted = torch.full((hypernet.size,), math.nan)
     for slot in target.slots:
-        variance = wanted_variance(slot, target.module)
+        variance = variance_to_aim_for(slot, target.module)
         if variance is not None:
             wanted[slot.start : slot.stop] = variance
     per_chunk = torch.stack([part.nanmean() for part in wanted.tensor_split(hypernet.edges[1:-1])])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mnemon.errors import UsageError, listed, suggest
+from mnemon.errors import UsageError, join_some, suggest
 from mnemon.hypernet.statistics import GeneratedStatistics, Statistics, forget_statistics, norms_of
 
 Buffers = dict[str, Tensor]
@@ -272,7 +272,7 @@ def _matching(module: nn.Module, patterns: Sequence[str]) -> set[str]:
         if not found:
             raise UsageError(
                 f"generate: no parameter of {type(module).__name__} matches '{pattern}'.{suggest(pattern, names)} "
-                f"It has: {listed(names) or 'none'}."
+                f"It has: {join_some(names) or 'none'}."
             )
         chosen |= found
     return chosen

@@ -23,7 +23,7 @@ class TaskClassifier(AbstractInference):
     def __init__(self, problem: Problem, replay: AbstractReplay):
         super().__init__()
         self.problem, self.replay = problem, replay
-        self.network = problem.started(problem.network(problem.n_tasks))
+        self.network = problem.initialise(problem.network(problem.n_tasks))
 
     def train_step(self, batch: Batch) -> Terms:
         terms = self.replay.train_step(batch)

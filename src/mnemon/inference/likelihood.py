@@ -100,7 +100,7 @@ class LikelihoodInference(AbstractInference):
 
     def _score(self, pixels: Tensor, task_id: int) -> Tensor:
         """Return log p(x) [n] under a task, each of its classes equally likely."""
-        n, weights = len(pixels), self.memory.remembered(task_id)
+        n, weights = len(pixels), self.memory.cached_weights(task_id)
         # The same noise for all inputs, always: an input has the same score in whatever company it comes.
         noise = torch.randn(self.config.samples, 1, self.config.latent, generator=torch.Generator().manual_seed(0))
         noise = noise.to(pixels)

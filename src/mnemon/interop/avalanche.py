@@ -70,7 +70,7 @@ class ContinualStrategy:
             UsageError: This is no experience, or the data do not fit the module.
         """
         found: Metrics = {}
-        for experience in _listed(experiences):
+        for experience in _list_experiences(experiences):
             learned = self.model.learn(
                 experience.examples("train"),
                 experience.place,
@@ -103,7 +103,7 @@ class ContinualStrategy:
         """
         found: Metrics = {}
         all_right, trained_right = [], []
-        for experience in _listed(experiences):
+        for experience in _list_experiences(experiences):
             right = self._right(experience)
             found[f"{experience.metric('Top1_Acc_Exp', 'eval')}/{experience.exp}"] = _mean([right])
             all_right.append(right)
@@ -195,7 +195,7 @@ class _Pairs:
         return inputs, target
 
 
-def _listed(experiences: Any) -> list[_Experience]:
+def _list_experiences(experiences: Any) -> list[_Experience]:
     """Return one experience or many as a list."""
     if hasattr(experiences, "dataset"):
         return [_read(experiences)]

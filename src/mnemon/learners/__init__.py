@@ -65,13 +65,13 @@ def register_method(name: str) -> Callable[[Learner], Learner]:
     """
 
     def add(method: Learner) -> Learner:
-        METHODS.add(name, _checked(method))
+        METHODS.add(name, _check_method(method))
         return method
 
     return add
 
 
-def _checked(method: type[AbstractLearner]) -> type[AbstractLearner]:
+def _check_method(method: type[AbstractLearner]) -> type[AbstractLearner]:
     if not (isinstance(method, type) and issubclass(method, AbstractLearner)):
         raise UsageError(f"A method is a subclass of mnemon.AbstractLearner, not {method!r}.")
     if not dataclasses.is_dataclass(getattr(method, "Config", None)):

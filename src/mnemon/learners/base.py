@@ -46,7 +46,7 @@ class Counts:
         return (self.learned + self.n_tasks * self.per_task - self.spared) / self.target
 
 
-def spared(replay: AbstractReplay | None, n_tasks: int) -> int:
+def count_spared(replay: AbstractReplay | None, n_tasks: int) -> int:
     """Return the numbers that a replay model does not keep, of tasks that it does not learn."""
     return 0 if replay is None else (n_tasks - replay.n_kept) * replay.numel_per_task
 

@@ -16,7 +16,7 @@ from mnemon.hypernet.statistics import Statistics
 from mnemon.inference.answer import answer_by_task, at_once, in_pieces
 from mnemon.inference.base import AbstractInference
 from mnemon.inference.entropy import EntropyInference
-from mnemon.learners.base import AbstractLearner, Answer, Counts, spared
+from mnemon.learners.base import AbstractLearner, Answer, Counts, count_spared
 from mnemon.memory.config import MemoryConfig, PenaltyForm
 from mnemon.memory.fisher import diagonal_fisher
 from mnemon.memory.lookahead import LookaheadMode
@@ -139,7 +139,7 @@ class HypernetLearner(AbstractLearner):
     @torch.no_grad()
     def answer(self, inputs: Tensor) -> Answer:
         def predict(some: Tensor, task_id: int) -> Tensor:
-            return self._predict(some, task_id, self.memory.remembered(task_id))
+            return self._predict(some, task_id, self.memory.cached_weights(task_id))
 
         return Answer(*answer_by_task(self.inference, inputs, predict, self.problem.outputs, self.config.vote))
 
@@ -196,7 +196,7 @@ class HypernetLearner(AbstractLearner):
             memory.numel_per_task + inference.numel_per_task,
             memory.target.n_weights,
             self.problem.n_tasks,
-            spared(self.replay, self.problem.n_tasks),
+            count_spared(self.replay, self.problem.n_tasks),
             memory.nbytes_per_task + inference.numel_per_task * memory.hypernet.readout.element_size(),
         )
 

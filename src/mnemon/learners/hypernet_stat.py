@@ -49,6 +49,6 @@ class HypernetStat(HypernetLearner):
 
         def ask(task_id: int) -> Tensor:
             with torch.no_grad():
-                return self._predict(inputs, task_id, self.memory.remembered(task_id))
+                return self._predict(inputs, task_id, self.memory.cached_weights(task_id))
 
         return ask

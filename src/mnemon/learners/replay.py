@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from mnemon.benchmarks.scenario import OutputRange, Scenario
 from mnemon.benchmarks.task import Examples, TaskKind
 from mnemon.errors import UsageError
-from mnemon.learners.base import Counts, spared
+from mnemon.learners.base import Counts, count_spared
 from mnemon.learners.one_network import AbstractOneNetworkLearner, OneNetworkConfig
 from mnemon.optimizer import descend
 from mnemon.problem import Batch, Problem, Terms
@@ -73,7 +73,7 @@ class ReplayLearner(AbstractOneNetworkLearner):
             raise UsageError(
                 "Replay with soft targets is for classification: use method.name=hypernet for regression."
             )
-        super().__init__(problem, problem.started(problem.network(problem.outputs.total)))
+        super().__init__(problem, problem.initialise(problem.network(problem.outputs.total)))
         self.config = config
         self.before: nn.Module | None = None
         """The network as it was when the present task began."""
@@ -141,4 +141,4 @@ class ReplayLearner(AbstractOneNetworkLearner):
 
     def counts(self) -> Counts:
         n_tasks, replay, size = self.problem.n_tasks, self._replay, self.size()
-        return Counts(size + replay.count(), replay.numel_per_task, size, n_tasks, spared(replay, n_tasks))
+        return Counts(size + replay.count(), replay.numel_per_task, size, n_tasks, count_spared(replay, n_tasks))

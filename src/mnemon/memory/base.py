@@ -44,7 +44,7 @@ class AbstractMemory(TaskModule, ABC):
         """What steps move."""
 
     @abstractmethod
-    def remembered(self, task_id: int) -> Tensor:
+    def cached_weights(self, task_id: int) -> Tensor:
         """Return what `run` takes as a task's weights, kept at hand: for many questions in a row."""
 
     @abstractmethod

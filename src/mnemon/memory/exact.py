@@ -118,7 +118,7 @@ class ExactMemory(AbstractMemory):
 
     # Networks
 
-    def remembered(self, task_id: int) -> Tensor:
+    def cached_weights(self, task_id: int) -> Tensor:
         with torch.no_grad():
             return self._present_weights() if task_id == len(self.codes) else self._decoded(task_id)[0]
 
@@ -133,7 +133,7 @@ class ExactMemory(AbstractMemory):
 
     @torch.no_grad()
     def network_weights(self, task_id: int) -> dict[str, Tensor]:
-        return self.target.cut(self.remembered(task_id))
+        return self.target.cut(self.cached_weights(task_id))
 
     def network_buffers(self, task_id: int) -> Buffers:
         return self.present[0] if task_id == len(self.codes) else self._decoded(task_id)[1]

@@ -42,11 +42,11 @@ def diagonal_fisher(
     return total / len(inputs)
 
 
-Outputs = Callable[[Tensor, Tensor], Tensor]
+LogLikelihood = Callable[[Tensor, Tensor], Tensor]
 """The log-likelihood of targets, summed over a batch, given a network's outputs."""
 
 
-def fisher_of_network(network: nn.Module, log_likelihood: Outputs, inputs: Tensor, targets: Tensor) -> Tensor:
+def fisher_of_network(network: nn.Module, log_likelihood: LogLikelihood, inputs: Tensor, targets: Tensor) -> Tensor:
     """Return the diagonal Fisher information of a network's parameters, flat in their order.
 
     Buffers stay as they are: the network is taken as it answers, not as it learns.
@@ -56,7 +56,7 @@ def fisher_of_network(network: nn.Module, log_likelihood: Outputs, inputs: Tenso
     return one_by_one(frozen, log_likelihood, inputs, targets) if found is None else found
 
 
-def one_by_one(network: nn.Module, log_likelihood: Outputs, inputs: Tensor, targets: Tensor) -> Tensor:
+def one_by_one(network: nn.Module, log_likelihood: LogLikelihood, inputs: Tensor, targets: Tensor) -> Tensor:
     """Take the gradient of every example: for any network."""
     target = Target(network)
 
@@ -66,7 +66,9 @@ def one_by_one(network: nn.Module, log_likelihood: Outputs, inputs: Tensor, targ
     return diagonal_fisher(of_weights, target.own_weights(), inputs, targets)
 
 
-def _of_linear_layers(network: nn.Module, log_likelihood: Outputs, inputs: Tensor, targets: Tensor) -> Tensor | None:
+def _of_linear_layers(
+    network: nn.Module, log_likelihood: LogLikelihood, inputs: Tensor, targets: Tensor
+) -> Tensor | None:
     r"""Return the same from whole batches, if all parameters belong to linear layers used once; None otherwise.
 
     The gradient of one example is an outer product, $\delta_n a_n^T$, and so its square is that of the squares: no

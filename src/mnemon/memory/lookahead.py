@@ -154,11 +154,11 @@ class CompiledLookahead(ConstantLookahead):
             factors = torch.tensor([group["lr"] / (1 - beta1**step), (1 - beta2**step) ** 0.5, group["lr"]])
             decay = group["weight_decay"]
             tensors = (real, real.grad, state["exp_avg"], state["exp_avg_sq"], copy_of[id(real)])
-            _compiled_step()(*tensors, factors.to(real), beta1, beta2, group["eps"], decay, decoupled)
+            _compile_step()(*tensors, factors.to(real), beta1, beta2, group["eps"], decay, decoupled)
 
 
 @functools.cache
-def _compiled_step() -> Callable[..., None]:
+def _compile_step() -> Callable[..., None]:
     return torch.compile(_adam_step, dynamic=False)
 
 

@@ -138,11 +138,11 @@ class NetworkMemory(AbstractMemory):
     def frozen_weights(self, task_id: int) -> Tensor:
         """Return what it generated for an earlier task when the present one began, kept at hand."""
         if self.snapshot is None:
-            return self.remembered(task_id)
+            return self.cached_weights(task_id)
         hypernet, embeddings = self.snapshot.hypernet, self.snapshot.embeddings
         return self._before.get(task_id, self.snapshot.parameters(), lambda: hypernet.padded(embeddings[task_id]))
 
-    def remembered(self, task_id: int) -> Tensor:
+    def cached_weights(self, task_id: int) -> Tensor:
         """Return what is generated for a task, kept at hand until something moves: for many questions in a row."""
         embedding = self.embeddings[task_id]
         moved = (*self.hypernet.parameters(), embedding)  # not all embeddings: there may be thousands
@@ -226,7 +226,7 @@ class NetworkMemory(AbstractMemory):
     @torch.no_grad()
     def network_weights(self, task_id: int) -> dict[str, Tensor]:
         """Return the weights of a task's network by the names of the module's parameters."""
-        return self.target.cut(self._started(task_id, self.remembered(task_id)))
+        return self.target.cut(self._started(task_id, self.cached_weights(task_id)))
 
     def network_buffers(self, task_id: int) -> Buffers:
         return self.buffers_of[task_id]
@@ -247,7 +247,7 @@ class NetworkMemory(AbstractMemory):
         everything = [*theta, embedding, *others]
         found = torch.autograd.grad(loss, everything, create_graph=second_order)
         if self.config.clip is not None:
-            found = _clipped(found, self.config.clip)
+            found = _clip(found, self.config.clip)
         for parameter, gradient in zip(everything, found, strict=True):
             parameter.grad = gradient.detach()
         if self.protects:
@@ -385,7 +385,7 @@ class NetworkMemory(AbstractMemory):
         return name.startswith("measured.") and not self.optimizers
 
 
-def _clipped(gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:
+def _clip(gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:
     """Return gradients shortened to a norm of at most so much, all by the same factor."""
     norm = torch.stack([gradient.detach().norm() for gradient in gradients]).norm()
     factor = (most / norm).clamp(max=1.0)

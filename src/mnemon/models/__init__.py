@@ -112,13 +112,13 @@ def register_network(name: str) -> Callable[[Make], Make]:
     """
 
     def add(make: Make) -> Make:
-        REGISTRY.add(name, _checked(make))
+        REGISTRY.add(name, _check_network(make))
         return make
 
     return add
 
 
-def _checked(make: MakeNetwork) -> MakeNetwork:
+def _check_network(make: MakeNetwork) -> MakeNetwork:
     if not callable(make):
         raise UsageError(f"A network is a function of (config, input_shape, outputs), not {make!r}.")
     return make

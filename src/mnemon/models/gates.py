@@ -95,7 +95,7 @@ class GatedChain:
             for name, parameter in module.named_parameters(recurse=False):
                 value = out.view(-1, *[1] * (parameter.ndim - 1))
                 if parameter.ndim > 1 and place > 0:
-                    into = _spread(by_layer[place - 1], parameter.shape[1])
+                    into = _spread_blocks(by_layer[place - 1], parameter.shape[1])
                     value = torch.minimum(value, into.view(1, -1, *[1] * (parameter.ndim - 2)))
                 held[f"{path}.{name}" if path else name] = value.expand_as(parameter)
         return held
@@ -104,7 +104,7 @@ class GatedChain:
 def _multiply(gate: Tensor) -> Any:
     def hook(layer: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         x = args[0]
-        each = _spread(gate, _units(layer)[0])
+        each = _spread_blocks(gate, _units(layer)[0])
         return (x * (each if isinstance(layer, nn.Linear) else each.view(-1, *[1] * (x.ndim - 2))), *args[1:])
 
     return hook
@@ -122,7 +122,7 @@ def _units(layer: Any) -> tuple[int, int]:
     return layer.in_channels, layer.out_channels
 
 
-def _spread(gate: Tensor, width: int) -> Tensor:
+def _spread_blocks(gate: Tensor, width: int) -> Tensor:
     """Return a gate per input of a layer: a channel that was flattened has several."""
     return gate if len(gate) == width else gate.repeat_interleave(width // len(gate))
 

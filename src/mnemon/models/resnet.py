@@ -48,10 +48,12 @@ class ResNet(Residual):
     """
 
     def __init__(self, shape: ImageShape, outputs: int, blocks_per_stage: int = 5, bias: bool = True):
-        super().__init__(shape, outputs, [width for width in WIDTHS for _ in range(blocks_per_stage)], Block, bias)
+        super().__init__(
+            shape, outputs, [width for width in WIDTHS for _ in range(blocks_per_stage)], ResidualBlock, bias
+        )
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Two convolutions beside a shortcut without weights."""
 
     def __init__(self, inputs: int, width: int, bias: bool):

@@ -39,7 +39,7 @@ class GAN(AbstractGenerator):
                 raise UsageError(f"replay.dropout must be at least 0 and below 1, not {self.dropout}.")
 
     def __init__(self, config: Config, problem: Problem):
-        super().__init__(config, problem, problem.started(_discriminator(problem.n_inputs, config)))
+        super().__init__(config, problem, problem.initialise(_discriminator(problem.n_inputs, config)))
 
     def train_step(self, batch: Batch) -> Terms:
         if not self.learning:

@@ -37,7 +37,7 @@ class VAE(AbstractGenerator):
 
     def __init__(self, config: Config, problem: Problem):
         encoder = MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU)
-        super().__init__(config, problem, problem.started(encoder))
+        super().__init__(config, problem, problem.initialise(encoder))
         self.n_pixels = problem.n_inputs
 
     def train_step(self, batch: Batch) -> Terms:
@@ -79,8 +79,8 @@ class PlainVAE(AbstractDrawing):
         self.config, self.problem = config, problem
         self.n_pixels = problem.n_inputs
         self.n_tasks = config.tasks_to_learn(problem.n_tasks)
-        self.encoder = problem.started(MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU))
-        self.decoder = problem.started(MLP((config.latent,), config.decoder, self.n_pixels, nn.ReLU))
+        self.encoder = problem.initialise(MLP(problem.input_shape, config.encoder, 2 * config.latent, nn.ReLU))
+        self.decoder = problem.initialise(MLP((config.latent,), config.decoder, self.n_pixels, nn.ReLU))
         self.before: nn.Module | None = None
         """The decoder as it was when the present task began."""
 

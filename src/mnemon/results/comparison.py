@@ -26,9 +26,9 @@ from mnemon.errors import choose
 from mnemon.plugins import note_of_missing
 from mnemon.results.costs import (
     bytes_per_task,
-    inferred,
-    kept_in_all,
-    kept_per_task,
+    describe_kept_in_all,
+    describe_kept_per_task,
+    identification_accuracy,
     ms_per_step,
     parameters,
     stored_bytes,
@@ -40,7 +40,14 @@ from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, read_runs
 from mnemon.results.summary_file import read_summary
 from mnemon.results.terminal.console import as_html, as_text
-from mnemon.results.terminal.tables import check_same_experiment, fits, in_form, spread, tested_on, unit
+from mnemon.results.terminal.tables import (
+    check_same_experiment,
+    describe_test_data,
+    fits,
+    format_spread,
+    in_form,
+    unit,
+)
 from mnemon.whole_files import is_there, write_text
 
 if TYPE_CHECKING:
@@ -200,7 +207,7 @@ class ComparisonTable:
     def __rich__(self) -> RenderableType:
         title = Text(f"\n{self.comparison.benchmark}, {self.comparison.scenario}", style="bold")
         first = self.entries[0].records[0]
-        title.append(f"  {unit(first)}, mean over tasks{tested_on(first)}\n", style="")
+        title.append(f"  {unit(first)}, mean over tasks{describe_test_data(first)}\n", style="")
         return Group(title, _Fitted(self.entries), Text("\n" + "\n".join(_notes(self.entries))))
 
     def __str__(self) -> str:
@@ -237,9 +244,9 @@ def _table(entries: Sequence[Entry], plus_minus: str) -> Table:
         _AT_THE_END: [_spread([r.accuracy.final.value for r in e.finished], e) for e in entries],
         _RIGHT_AFTER: [_spread([r.accuracy.during.value for r in e.finished], e) for e in entries],
         "change": [_spread([_change(r) for r in e.finished], e) for e in entries],
-        _INFERRED: [_spread([inferred(r) for r in e.finished], e) for e in entries],
-        "kept\nin all": [kept_in_all(e.records[0]) for e in entries],
-        "kept per\ntask": [kept_per_task(e.records[0]) for e in entries],
+        _INFERRED: [_spread([identification_accuracy(r) for r in e.finished], e) for e in entries],
+        "kept\nin all": [describe_kept_in_all(e.records[0]) for e in entries],
+        "kept per\ntask": [describe_kept_per_task(e.records[0]) for e in entries],
         "ms per\nstep": [in_form(_mean([ms_per_step(r) for r in e.finished]), ".2f") for e in entries],
         _PUBLISHED: [e.records[0].published for e in entries],
     }
@@ -272,7 +279,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _spread(values: Sequence[float], entry: Entry) -> str:
-    return spread(values or [math.nan], entry.records[0])
+    return format_spread(values or [math.nan], entry.records[0])
 
 
 def _notes(entries: Sequence[Entry]) -> list[str]:
@@ -309,8 +316,9 @@ def run_line(label: str, record: RunRecord) -> list[object]:
     """Return what is known of a run, as a line of a table with a line for each run."""
     a = record.accuracy
     return [
-        label, record.preset, record.seed, a.final.value, a.during.value, a.bwt_gem.value, inferred(record),
-        parameters(record), stored_bytes(record), int(record.counts["per_task"]), bytes_per_task(record),
+        label, record.preset, record.seed, a.final.value, a.during.value, a.bwt_gem.value,
+        identification_accuracy(record), parameters(record), stored_bytes(record),
+        int(record.counts["per_task"]), bytes_per_task(record),
         record.counts.get("sees_past", ""), ms_per_step(record), record.finished,
     ]  # fmt: skip
 

@@ -51,17 +51,17 @@ def ms_per_step(record: RunRecord) -> float:
     return 1000 * record.seconds.get("train", math.nan) / steps if record.finished and steps else math.nan
 
 
-def inferred(record: RunRecord) -> float:
+def identification_accuracy(record: RunRecord) -> float:
     """Return the percentage of inputs whose task was inferred right at the end; NaN where it was told."""
     return mean_and_sem(record.inferred[-1])[0] if record.finished and record.inferred else math.nan
 
 
-def kept_per_task(record: RunRecord) -> str:
+def describe_kept_per_task(record: RunRecord) -> str:
     """Show what is kept of each task: so much memory, or all of its data, where these are seen again later."""
     return ALL_DATA if record.counts.get("sees_past") else in_bytes(bytes_per_task(record))
 
 
-def kept_in_all(record: RunRecord) -> str:
+def describe_kept_in_all(record: RunRecord) -> str:
     """Show what is kept of all tasks after the last one; data that are seen again are named, not counted."""
     return in_bytes(stored_bytes(record)) + (" + data" if record.counts.get("sees_past") else "")
 

@@ -14,7 +14,7 @@ from mnemon.results.comparison import FILE, ComparisonTable
 from mnemon.results.record import RunRecord, find_runs
 from mnemon.results.runs import Complete, as_it_is, completed
 from mnemon.results.study import Study
-from mnemon.results.terminal.tables import draws_tasks, subject, tasks_of, voted
+from mnemon.results.terminal.tables import draws_tasks, inputs_per_vote, subject, tasks_of
 
 MOST_NAMED = 3
 """Settings that a label names."""
@@ -68,7 +68,7 @@ def gather(items: Sequence[Reportable], complete: Complete = as_it_is) -> list[G
             _add_folder(found, item, complete)
         elif isinstance(item, ComparisonTable):
             if found.is_new(item.folder):
-                found.groups.append(_compared(item))
+                found.groups.append(_find_compared(item))
         else:
             for record in item.records if isinstance(item, Study) else [item]:
                 if found.is_new(home := folder_of(record)):
@@ -98,7 +98,7 @@ def _add_folder(found: _Gathered, folder: Path, complete: Complete) -> None:
     """Add what is at or below a folder."""
     runs = find_runs(folder)
     compared = [path.parent for path in sorted({*folder.glob(FILE), *folder.rglob(FILE)})]
-    found.groups += [_compared(ComparisonTable.read(home, complete)) for home in compared if found.is_new(home)]
+    found.groups += [_find_compared(ComparisonTable.read(home, complete)) for home in compared if found.is_new(home)]
     inside = {home.resolve() for home in compared}
     for path in runs:
         if inside.isdisjoint(path.resolve().parents) and found.is_new(path):
@@ -114,7 +114,7 @@ def folder_of(item: Reportable) -> Path:
     return item.folder
 
 
-def _compared(table: ComparisonTable) -> Group:
+def _find_compared(table: ComparisonTable) -> Group:
     experiments = [Experiment(entry.label, entry.runs, entry.failures) for entry in table.entries]
     return Group(f"{table.comparison.benchmark}, {table.comparison.scenario}", experiments)
 
@@ -126,7 +126,7 @@ def _by_settings(runs: dict[Path, RunRecord]) -> list[Experiment]:
         key, times = json.dumps([record.config, *subject(record)], sort_keys=True), 0
         while (key, times) in found and record.seed in {r.seed for r in found[key, times].records}:
             times += 1
-        label = f"{record.name} vote={vote}" if (vote := voted(record)) > 1 else record.name
+        label = f"{record.name} vote={vote}" if (vote := inputs_per_vote(record)) > 1 else record.name
         found.setdefault((key, times), Experiment(label, {})).runs[path] = record
     experiments = list(found.values())
     for label in {experiment.label for experiment in experiments}:

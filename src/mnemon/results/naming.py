@@ -67,7 +67,7 @@ def safe(text: str) -> str:
     return re.sub(r"[^\w.=@+-]+", "-", text).strip("-.")
 
 
-def described(preset: str, changes: Sequence[str]) -> str:
+def describe_changes(preset: str, changes: Sequence[str]) -> str:
     """Say from which preset a run was made and what was changed; nothing where nothing was."""
     return f"Preset {preset} with {', '.join(changes)}" if changes else ""
 

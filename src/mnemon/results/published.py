@@ -37,7 +37,7 @@ def read(text: str, metric: str = "final") -> Published | None:
     return found[0] if len(found) == 1 else Published(sum(error.mean for error in found) / len(found))
 
 
-def published_for(record: RunRecord) -> Published | None:
+def find_published(record: RunRecord) -> Published | None:
     """Return the mean that was published for a run; None where there is none of what it measures."""
     same = record.published.startswith(_ERRORS) == record.accuracy.of_errors
     return read(record.published) if same else None

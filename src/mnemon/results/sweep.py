@@ -114,7 +114,7 @@ def is_sweep(folder: Path) -> bool:
     return is_there(folder / FILE)
 
 
-def ranked(trials: Sequence[Trial], metric: str) -> list[Trial]:
+def rank(trials: Sequence[Trial], metric: str) -> list[Trial]:
     """Return the finished trials, the best one first; of equals, the earlier one."""
     sign = 1 if metric == "mse" else -1
     finished = [trial for trial in trials if trial.state == FINISHED]
@@ -168,7 +168,7 @@ def write_best(folder: Path, record: SweepRecord, best: Trial) -> None:
     """Write a preset of the best settings; it is tested on the test data."""
     values: dict[str, Any] = {
         "like": record.preset,
-        "about": f"The best of a sweep of {record.preset}: {score(best.score, record)} {judged_by(record)}.",
+        "about": f"The best of a sweep of {record.preset}: {score(best.score, record)} {describe_criterion(record)}.",
     }
     for path, value in {**record.fixed, **best.settings}.items():
         *tables, last = path.split(".")
@@ -185,7 +185,7 @@ def command(record: SweepRecord, settings: Mapping[str, Any]) -> str:
     return shlex.join(["mnemon", "run", record.preset, *(word for change in changes for word in ("--set", change))])
 
 
-def judged_by(record: SweepRecord) -> str:
+def describe_criterion(record: SweepRecord) -> str:
     """Say by what trials are judged."""
     data = "held-out training data" if record.criterion == "held-out" else "test data"
     return f"{'% correct' if record.metric == 'accuracy' else 'mean squared error'} on {data}"
@@ -199,10 +199,10 @@ def score(value: float, record: SweepRecord) -> str:
 def shown(record: SweepRecord, trials: Sequence[Trial], most: int = 10) -> RenderableType:
     """Show the best trials, and how many there are."""
     title = Text(f"\nSweep of {record.preset}", style="bold")
-    title.append(f"  {judged_by(record)}, mean over tasks; seed {record.seed}\n", style="")
+    title.append(f"  {describe_criterion(record)}, mean over tasks; seed {record.seed}\n", style="")
     if record.fixed:
         title.append(f"In all trials: {', '.join(as_word(*setting) for setting in record.fixed.items())}\n", style="")
-    return Group(title, _Fitted(record, ranked(trials, record.metric)[:most]), Text(counted(record, trials)))
+    return Group(title, _Fitted(record, rank(trials, record.metric)[:most]), Text(count_trials(record, trials)))
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class SweepResult:
     @property
     def best(self) -> Trial | None:
         """The finished trial with the best score; None if no trial is finished."""
-        return next(iter(ranked(self.trials, self.record.metric)), None)
+        return next(iter(rank(self.trials, self.record.metric)), None)
 
     @property
     def best_settings(self) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class SweepResult:
         return as_text(self, *self.remarks)
 
     def __repr__(self) -> str:
-        return f"<SweepResult of {self.record.preset}: {counted(self.record, self.trials)} In {self.folder}>"
+        return f"<SweepResult of {self.record.preset}: {count_trials(self.record, self.trials)} In {self.folder}>"
 
     def _repr_html_(self) -> str:
         return as_html(str(self))
@@ -334,7 +334,7 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else _text(value)
 
 
-def counted(record: SweepRecord, trials: Sequence[Trial]) -> str:
+def count_trials(record: SweepRecord, trials: Sequence[Trial]) -> str:
     """Say how many trials there are of each kind."""
     counts = {state: sum(trial.state == state for trial in trials) for state in (*COUNTED, RUNNING, WAITING)}
     words = [f"{n} {state}" for state, n in counts.items() if n or state == FINISHED]

@@ -17,7 +17,7 @@ from enum import Enum
 
 from mnemon.results.intervals import Estimate, half_width
 from mnemon.results.metrics import mean_and_sem
-from mnemon.results.published import Published, published_for, read
+from mnemon.results.published import Published, find_published, read
 from mnemon.results.record import RunRecord
 
 DIFFERENT, CLOSE = 0.95, 0.90
@@ -45,7 +45,7 @@ class Judgement(str, Enum):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PublishedComparison:
     """A measured mean beside a published one."""
 
     published: Published
@@ -100,8 +100,8 @@ class Comparison:
         level = CLOSE if self.judgement is Judgement.WITHIN else DIFFERENT
         half = self._half_width(level)
         if math.isnan(half):
-            return f"the difference is {signed(self.difference, self.digits)}, its interval is not known"
-        ends = (signed(self.difference + side * half, self.digits) for side in (-1, 1))
+            return f"the difference is {with_sign(self.difference, self.digits)}, its interval is not known"
+        ends = (with_sign(self.difference + side * half, self.digits) for side in (-1, 1))
         return f"{100 * level:.0f} % interval of the difference: {' to '.join(ends)}"
 
     def _half_width(self, level: float) -> float:
@@ -121,7 +121,7 @@ class Comparison:
         return f"more than {MOST_SEEDS:,} seeds" if math.isinf(needed) else f"about {needed:,} seeds"
 
 
-def signed(number: float, digits: int) -> str:
+def with_sign(number: float, digits: int) -> str:
     """Show a difference; nothing where there is none."""
     return "" if math.isnan(number) else f"{round(number, digits) + 0.0:+.{digits}f}"
 
@@ -132,7 +132,7 @@ def compare(
     published_seeds: int | None = None,
     digits: int = 2,
     of_errors: bool = False,
-) -> Comparison:
+) -> PublishedComparison:
     """Compare the values of all seeds with a published mean.
 
     A single seed tells no spread of its own: where the number of published seeds is known, it has that of single
@@ -148,7 +148,7 @@ def compare(
         measured = Estimate(measured.mean, reference.deviation, 1, reference.freedom)
     widest = DEVIATIONS * published.sem * math.sqrt(m) if known else math.nan
     margin = widest if of_errors else max(POINTS, widest) if known else POINTS
-    return Comparison(published, measured, reference, margin, digits)
+    return PublishedComparison(published, measured, reference, margin, digits)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def judge(records: Sequence[RunRecord], background: Background = UNKNOWN) -> Ver
     first = records[0]
     finals = [record.accuracy.final.value for record in records if record.finished]
     mean, sem = mean_and_sem(finals) if finals else (math.nan, math.nan)
-    published = published_for(first)
+    published = find_published(first)
     if reason := _not_comparable(records, published, len(finals), background):
         judgement = Judgement.NOT_COMPARABLE
         return Verdict(judgement, judgement.value, reason, mean, sem, len(finals), published)

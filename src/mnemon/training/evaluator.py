@@ -27,7 +27,7 @@ class Score(NamedTuple):
 def evaluate(learner: AbstractLearner, task: Task, task_id: int) -> Score:
     """Return the score on a task's test set."""
     if learner.problem.scenario is Scenario.CL1:
-        return Score(_told(learner, task, task_id) / len(task.test), math.nan)
+        return Score(_evaluate_told(learner, task, task_id) / len(task.test), math.nan)
     inputs, targets = task.test.batch(slice(None))
     answer = learner.answer(inputs)
     right = answer.output_index == learner.problem.outputs.output_index(targets, task_id)
@@ -35,7 +35,7 @@ def evaluate(learner: AbstractLearner, task: Task, task_id: int) -> Score:
     return Score(_percent(right) / len(inputs), inferred)
 
 
-def _told(learner: AbstractLearner, task: Task, task_id: int) -> float:
+def _evaluate_told(learner: AbstractLearner, task: Task, task_id: int) -> float:
     """Return the sum over a test set of whose inputs the task is told."""
     total, size, predict = 0.0, at_once(task.test.inputs), learner.predictor(task_id)
     for start in range(0, len(task.test), size):

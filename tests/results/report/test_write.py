@@ -17,7 +17,7 @@ from PIL import Image
 from mnemon.errors import UsageError
 from mnemon.results import figures
 from mnemon.results.comparison import Comparison
-from mnemon.results.figures import Curve, EmbeddingMap
+from mnemon.results.figures import EmbeddingMap, PredictedCurve
 from mnemon.results.groups import gather
 from mnemon.results.report import write as report
 from mnemon.results.report.write import write_report
@@ -285,9 +285,9 @@ def test_a_drift_that_was_not_measured_is_left_out_of_the_largest(write, tmp_pat
 
 def test_predictions_of_curves_are_shown_when_there_are_some(write):
     folder = write("run", ((0.1, None), (0.2, 0.3)), metric="mse", seed=4)
-    figures.write_curves(folder, [Curve("x+3", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0])])
+    figures.write_curves(folder, [PredictedCurve("x+3", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0])])
     assert len(Page(write_report([folder])).charts) == 5  # it is not finished
-    figures.write_curves(folder, [Curve("x+3", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0], [3.5, 4.0])])
+    figures.write_curves(folder, [PredictedCurve("x+3", [0.0, 1.0], [3.0, 4.0], [3.0, 4.0], [3.5, 4.0])])
     page = Page(write_report([folder]))
     assert len(page.charts) == 6
     assert "Predictions after the last task, and true values, seed 4." in page.text

@@ -9,7 +9,7 @@ import torch
 from mnemon.benchmarks.task import TaskKind, TaskStream
 from mnemon.errors import UsageError
 from mnemon.learners.base import AbstractLearner
-from mnemon.results.figures import Curve, read_curves, write_curves
+from mnemon.results.figures import PredictedCurve, read_curves, write_curves
 from mnemon.results.figures.predictions import FILE
 
 
@@ -26,9 +26,12 @@ def keep(learner: AbstractLearner, stream: TaskStream, folder: Path, task_id: in
     write_curves(folder, curves)
 
 
-def _curves(stream: TaskStream, folder: Path) -> list[Curve]:
+def _curves(stream: TaskStream, folder: Path) -> list[PredictedCurve]:
     """Return what was predicted so far: nothing, in a new folder."""
-    begun = [Curve(t.name, t.test.inputs.flatten().tolist(), t.test.targets.flatten().tolist()) for t in stream.tasks]
+    begun = [
+        PredictedCurve(t.name, t.test.inputs.flatten().tolist(), t.test.targets.flatten().tolist())
+        for t in stream.tasks
+    ]
     found = read_curves(folder)
     if found and [(curve.name, len(curve.x)) for curve in found] != [(curve.name, len(curve.x)) for curve in begun]:
         raise UsageError(

@@ -188,7 +188,7 @@ def _write_map(folder: Path, space: figures.EmbeddingMap) -> None:
 def _predictions(outcome: Outcome) -> dict[str, Chart]:
     """What the first seed of each cell predicts over the range of each task."""
     rows: list[list[object]] = []
-    found: dict[str, list[figures.Curve]] = {}
+    found: dict[str, list[figures.PredictedCurve]] = {}
     for one in outcome.cells:
         first, label = outcome.index.first(one.key), one.cell.column
         for curve in figures.read_curves(first.folder) if first else []:

@@ -17,7 +17,7 @@ from mnemon.experiments.reproduce.recipe import PAPER, Recipe
 from mnemon.experiments.reproduce.verdict import NO_NUMBER, NOT_RUN, WAITING, MeasuredCell, claims
 from mnemon.results.comparison import as_csv
 from mnemon.results.published import Published
-from mnemon.results.verdict import MARGIN, Judgement, signed
+from mnemon.results.verdict import MARGIN, Judgement, with_sign
 
 COLUMNS = ("", "published", "measured", "n", "difference", "verdict")
 MOST_WAYS = 3
@@ -87,7 +87,7 @@ def notes(lines: Sequence[MeasuredCell]) -> list[str]:
 def cells_of(line: MeasuredCell, between: str = " / ") -> list[str]:
     """Return a line as words; of several published numbers each has its difference and its verdict."""
     published = between.join(_spread(*number, line.digits) for number, _ in line.numbers)
-    difference = between.join(signed(one.difference, line.digits) for one in line.comparisons)
+    difference = between.join(with_sign(one.difference, line.digits) for one in line.comparisons)
     return [line.name, published, measured_of(line), str(len(line.values) or ""), difference, line.verdict]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.published import Published
-from mnemon.results.verdict import Comparison, Judgement, compare
+from mnemon.results.verdict import Judgement, PublishedComparison, compare
 
 NOT_RUN, NO_NUMBER, WAITING = "not run", "no number published", "waiting for a preset"
 
@@ -61,7 +61,7 @@ class MeasuredCell:
         return mean_and_sem(self.values)[1] if self.values else math.nan
 
     @property
-    def comparisons(self) -> list[Comparison]:
+    def comparisons(self) -> list[PublishedComparison]:
         """What was measured beside each published number; nothing where it is not compared."""
         if self.obstacle or self.waits_for or not self.values:
             return []

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mnemon.experiments.pace import Pace, as_clock
 from mnemon.experiments.screen import can_redraw
-from mnemon.results.sweep import COUNTED, SweepRecord, Trial, ranked, score, shown
+from mnemon.results.sweep import COUNTED, SweepRecord, Trial, rank, score, shown
 
 MOST_ROWS = 8
 """Trials that are shown at once, if the terminal is high enough."""
@@ -51,7 +51,7 @@ class Leaderboard:
         self._say(ended)
 
     def _say(self, ended: Sequence[Trial]) -> None:
-        best = ranked(self.trials, self.record.metric)
+        best = rank(self.trials, self.record.metric)
         if self._said is None:
             self._said = {trial.number for trial in ended}
         for trial in ended:

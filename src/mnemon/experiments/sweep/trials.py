@@ -130,7 +130,7 @@ class Sweep:
         """Write what the trials came to; return them."""
         trials = self.trials()
         results.write_trials(self.folder, trials)
-        if best := results.ranked(trials, self.record.metric):
+        if best := results.rank(trials, self.record.metric):
             results.write_best(self.folder, self.record, best[0])
         return trials
 

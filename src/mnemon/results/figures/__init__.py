@@ -9,13 +9,13 @@ from mnemon.results.figures.files import save
 from mnemon.results.figures.losses import loss_term, loss_terms, terms_of
 from mnemon.results.figures.matrix import accuracy_matrix
 from mnemon.results.figures.methods import methods_at_the_end, methods_per_task
-from mnemon.results.figures.predictions import Curve, predictions, read_curves, write_curves
+from mnemon.results.figures.predictions import PredictedCurve, predictions, read_curves, write_curves
 from mnemon.results.figures.tasks import average_so_far, per_task, tasks_over_time
 
 __all__ = [
-    "Curve",
     "EmbeddingMap",
     "Point",
+    "PredictedCurve",
     "Series",
     "accuracy_against",
     "accuracy_matrix",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mnemon.errors import UsageError
-from mnemon.results.figures.style import Chart, altair, band, colour, dash, rows, shape, styled, value_axis
+from mnemon.results.figures.style import Chart, altair, band, colour, dash, rows, shape, style_chart, value_axis
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ def accuracy_against(
     dots = base.mark_point(filled=True, size=55, opacity=1).encode(y=y, shape=shape(labels), tooltip=tooltip)
     chart = band(base) + lines + dots
     if not any(one.published for one in series):
-        return styled(chart)
+        return style_chart(chart)
     base = alt.Chart(rows(_rows(series, "published"))).encode(x=x, color=colour(labels))
     bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2="high:Q")
     diamonds = base.mark_point(shape="diamond", size=130, filled=False, strokeWidth=2).encode(
         y=y, tooltip=[*tooltip[:2], alt.Tooltip("mean:Q", title="published"), alt.Tooltip("sem:Q", title="±")]
     )
-    return styled(chart + bars + diamonds, "hollow diamonds: published")
+    return style_chart(chart + bars + diamonds, "hollow diamonds: published")
 
 
 def _rows(series: Sequence[Series], which: str) -> list[dict]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mnemon.errors import UsageError, choose
 from mnemon.results.facts import build, check_format, read_facts
-from mnemon.results.figures.style import HEAT, Chart, altair, rows, styled
+from mnemon.results.figures.style import HEAT, Chart, altair, rows, style_chart
 from mnemon.whole_files import is_there, write_text
 
 FILE, FORMAT = "embedding-map.json", 1
@@ -134,7 +134,7 @@ def embedding_map(space: EmbeddingMap, task: str | None = None) -> Chart:
     ).encode(text="task:N")
     names = base.mark_text(dy=-14, fontSize=12, fill="black").encode(text="task:N")
     title = f"task {task}" if task else ""
-    return styled(alt.layer(heat, marks, halo, names), title, height=360, width=400)
+    return style_chart(alt.layer(heat, marks, halo, names), title, height=360, width=400)
 
 
 def _edges(centres: list[float]) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from mnemon.errors import choose
-from mnemon.results.figures.style import COLOURS, Chart, altair, band, configured, rows, spread_row, styled
+from mnemon.results.figures.style import COLOURS, Chart, altair, band, configure_chart, rows, spread_row, style_chart
 from mnemon.results.record import RunRecord
 from mnemon.results.terminal.tables import check_same_experiment
 
@@ -26,14 +26,14 @@ def loss_terms(records: Sequence[RunRecord]) -> Chart:
     """Draw all terms, one above the other: they differ in size."""
     check_same_experiment(records)
     charts = [_term(records, name).properties(width=460, height=150) for name in terms_of(records)]
-    return configured(altair().vconcat(*charts))
+    return configure_chart(altair().vconcat(*charts))
 
 
 def loss_term(records: Sequence[RunRecord], name: str) -> Chart:
     """Draw one term over all steps of all tasks, the mean over seeds, with a line where a task begins."""
     check_same_experiment(records)
     choose("loss term", name, dict.fromkeys(terms_of(records)))
-    return styled(_term(records, name), height=150)
+    return style_chart(_term(records, name), height=150)
 
 
 def _term(records: Sequence[RunRecord], name: str) -> Chart:

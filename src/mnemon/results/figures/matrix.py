@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mnemon.results.figures.style import HEAT, LABEL, Chart, altair, matrices, rows, spread_out, spread_row, styled
+from mnemon.results.figures.style import (
+    HEAT,
+    LABEL,
+    Chart,
+    altair,
+    matrices,
+    pick_evenly,
+    rows,
+    spread_row,
+    style_chart,
+)
 from mnemon.results.record import RunRecord
 from mnemon.results.terminal.tables import check_same_experiment, names_over_seeds, unit
 
@@ -18,7 +28,7 @@ def accuracy_matrix(records: Sequence[RunRecord]) -> Chart:
     check_same_experiment(records)
     alt, first = altair(), records[0]
     n_tasks = len(first.task_names)
-    shown = spread_out(n_tasks, MOST_CELLS)
+    shown = pick_evenly(n_tasks, MOST_CELLS)
     values, names = matrices(records), names_over_seeds(records)
     cells = [
         spread_row(values[:, i, j], after=i + 1, task=j + 1, name=names[j])
@@ -50,9 +60,9 @@ def accuracy_matrix(records: Sequence[RunRecord]) -> Chart:
     )
     height = max(110, min(34 * len(shown), 340))
     if n_tasks > MOST_NUMBERS:
-        return styled(heat, height=height)
+        return style_chart(heat, height=height)
     bright = f"datum.mean {'>' if first.metric == 'accuracy' else '<'} {(low + high) / 2}"
     numbers = base.mark_text(fontSize=LABEL - 1).encode(
         text=alt.Text("mean:Q", format=digits), color=alt.condition(bright, alt.value("#000"), alt.value("#fff"))
     )
-    return styled(heat + numbers, height=height)
+    return style_chart(heat + numbers, height=height)

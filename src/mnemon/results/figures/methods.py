@@ -14,7 +14,7 @@ from mnemon.results.figures.style import (
     rows,
     shape,
     spread_row,
-    styled,
+    style_chart,
     task_axis,
     value_axis,
 )
@@ -55,7 +55,7 @@ def methods_at_the_end(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
             x=alt.X("mean:Q"), stroke=alt.value("#8C8C8C"), tooltip=tooltip
         )
     title = "hollow diamonds: published" if marks else ""
-    return styled(chart, title, height=max(60, 2 * (LABEL + 1) * len(labels)))
+    return style_chart(chart, title, height=max(60, 2 * (LABEL + 1) * len(labels)))
 
 
 def methods_per_task(
@@ -95,9 +95,11 @@ def methods_per_task(
         y=y, shape=shape(labels), tooltip=tooltip
     )
     if not published:
-        return styled(lines + bars + dots)
+        return style_chart(lines + bars + dots)
     marks = [_mark(label, number) for label, number in published.items()]
-    return styled(lines + bars + dots + _published_rules(marks, labels), "dashed, with a hollow mark: published mean")
+    return style_chart(
+        lines + bars + dots + _published_rules(marks, labels), "dashed, with a hollow mark: published mean"
+    )
 
 
 def _mark(label: str, published: Published) -> dict:

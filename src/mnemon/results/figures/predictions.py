@@ -17,11 +17,11 @@ from mnemon.results.figures.style import (
     Chart,
     altair,
     colour,
-    configured,
+    configure_chart,
+    pick_evenly,
     rows,
     shape,
-    spread_out,
-    styled,
+    style_chart,
 )
 from mnemon.whole_files import write_text
 
@@ -31,7 +31,7 @@ MOST_POINTS = 50
 
 
 @dataclass
-class Curve:
+class PredictedCurve:
     """A task of one number for another: inputs, what is true, and what was predicted."""
 
     name: str
@@ -48,25 +48,25 @@ class Curve:
                 raise ValueError(f"task '{self.name}' has {len(self.x)} inputs and {len(values)} values")
 
 
-def write_curves(folder: Path, curves: Sequence[Curve]) -> None:
+def write_curves(folder: Path, curves: Sequence[PredictedCurve]) -> None:
     """Keep the predictions of all tasks in a run folder."""
     write_text(folder / FILE, json.dumps([asdict(curve) for curve in curves]))
 
 
-def read_curves(folder: Path) -> list[Curve]:
+def read_curves(folder: Path) -> list[PredictedCurve]:
     """Return the predictions in a run folder; none, if none were kept."""
     try:
         found = read_facts(folder / FILE)
         if not isinstance(found, list):
             raise ValueError("it holds no list")
-        return [build(Curve, facts) for facts in found]
+        return [build(PredictedCurve, facts) for facts in found]
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder / FILE} holds no predictions ({error}): delete it.") from error
 
 
-def predictions(curves: Mapping[str, Sequence[Curve]]) -> Chart:
+def predictions(curves: Mapping[str, Sequence[PredictedCurve]]) -> Chart:
     """Draw a panel for each label: true curves dashed, predictions at the end as dots; of many tasks some."""
     alt, labels = altair(), list(curves)
     points = [point for label in labels for point in _points(label, curves[label])]
@@ -84,17 +84,17 @@ def predictions(curves: Mapping[str, Sequence[Curve]]) -> Chart:
     )
     title = "dashed: true; marks: predicted at the end"
     if len(labels) == 1:
-        return styled(truth + dots, title)
+        return style_chart(truth + dots, title)
     panel = (truth + dots).properties(width=230, height=200)
     column = alt.Column("label:N", title=None, sort=labels)
-    return configured(panel.facet(column=column).properties(title=title))
+    return configure_chart(panel.facet(column=column).properties(title=title))
 
 
-def _points(label: str, curves: Sequence[Curve]) -> list[dict]:
+def _points(label: str, curves: Sequence[PredictedCurve]) -> list[dict]:
     found = []
-    for curve in (curves[i] for i in spread_out(len(curves), MOST_SERIES)):
+    for curve in (curves[i] for i in pick_evenly(len(curves), MOST_SERIES)):
         order = sorted(range(len(curve.at_the_end)), key=lambda i: curve.x[i])
-        for i in (order[place] for place in spread_out(len(order), MOST_POINTS)):
+        for i in (order[place] for place in pick_evenly(len(order), MOST_POINTS)):
             point = {"x": curve.x[i], "truth": curve.truth[i], "value": curve.at_the_end[i]}
             found.append({"label": label, "task": curve.name, **point})
     return found

@@ -34,12 +34,12 @@ def altair() -> Any:
     return altair
 
 
-def styled(chart: Chart, title: str = "", height: int = HEIGHT, width: int = WIDTH) -> Chart:
+def style_chart(chart: Chart, title: str = "", height: int = HEIGHT, width: int = WIDTH) -> Chart:
     """Give a chart its size, its title and its looks."""
-    return configured(chart.properties(width=width, height=height, **({"title": title} if title else {})))
+    return configure_chart(chart.properties(width=width, height=height, **({"title": title} if title else {})))
 
 
-def configured(chart: Chart) -> Chart:
+def configure_chart(chart: Chart) -> Chart:
     """Give a chart labels that one can read."""
     # One call: every further one would copy all data once more.
     return chart.configure(
@@ -104,7 +104,7 @@ def matrices(records: Sequence[RunRecord]) -> np.ndarray:
     return np.array([record.accuracy.values for record in records])
 
 
-def spread_out(n: int, most: int) -> list[int]:
+def pick_evenly(n: int, most: int) -> list[int]:
     """Return at most so many of n numbers, evenly spread, the first and the last among them."""
     if n <= most:
         return list(range(n))
@@ -114,7 +114,7 @@ def spread_out(n: int, most: int) -> list[int]:
 def task_axis(n_tasks: int, title: str, field: str = "task") -> Any:
     """Return an x axis over the numbers of tasks, with whole ticks."""
     alt = altair()
-    ticks = [j + 1 for j in spread_out(n_tasks, 10)]
+    ticks = [j + 1 for j in pick_evenly(n_tasks, 10)]
     scale = alt.Scale(domain=[1, max(n_tasks, 2)], nice=False, padding=12)
     return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format="d", grid=False))
 

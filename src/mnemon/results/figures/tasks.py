@@ -14,11 +14,11 @@ from mnemon.results.figures.style import (
     colour,
     dash,
     matrices,
+    pick_evenly,
     rows,
     shape,
-    spread_out,
     spread_row,
-    styled,
+    style_chart,
     task_axis,
     value_axis,
 )
@@ -39,7 +39,7 @@ def per_task(records: Sequence[RunRecord]) -> Chart:
         for label, column in ((RIGHT_AFTER, values[:, j, j]), (AT_THE_END, values[:, -1, j]))
     ]
     chart = _lines(points, [RIGHT_AFTER, AT_THE_END], "task", len(first.task_names), unit(first))
-    return styled(_with_reference(chart, first))
+    return style_chart(_with_reference(chart, first))
 
 
 def tasks_over_time(records: Sequence[RunRecord], tasks: Sequence[int] | None = None) -> Chart:
@@ -47,14 +47,14 @@ def tasks_over_time(records: Sequence[RunRecord], tasks: Sequence[int] | None = 
     check_same_experiment(records)
     first, values = records[0], matrices(records)
     n_tasks, names = len(first.task_names), names_over_seeds(records)
-    tasks = spread_out(n_tasks, MOST_SERIES) if tasks is None else tasks
+    tasks = pick_evenly(n_tasks, MOST_SERIES) if tasks is None else tasks
     labels = [f"{j + 1}: {names[j]}" for j in tasks]
     points = [
         spread_row(values[:, i, j], after=i + 1, label=label)
         for j, label in zip(tasks, labels, strict=True)
         for i in range(j, n_tasks)
     ]
-    return styled(_lines(points, labels, "after", n_tasks, unit(first), "tasks learned", "task"))
+    return style_chart(_lines(points, labels, "after", n_tasks, unit(first), "tasks learned", "task"))
 
 
 def average_so_far(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
@@ -75,7 +75,7 @@ def average_so_far(groups: Mapping[str, Sequence[RunRecord]]) -> Chart:
     chart = _lines(points, labels, "after", n_tasks, f"{unit(first)}, mean so far", "tasks learned")
     if marks:
         chart += _published_points(marks, labels, n_tasks)
-    return styled(chart, "hollow diamonds: published" if marks else "")
+    return style_chart(chart, "hollow diamonds: published" if marks else "")
 
 
 def _lines(

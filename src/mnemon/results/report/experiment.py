@@ -10,15 +10,15 @@ from typing import Any
 from mnemon.config import flat
 from mnemon.plugins import note_of_missing
 from mnemon.results import figures, samples
-from mnemon.results.costs import in_bytes, kept_per_task, ms_per_step, parameters, stored_bytes
-from mnemon.results.figures.style import MOST_SERIES, spread_out
+from mnemon.results.costs import describe_kept_per_task, in_bytes, ms_per_step, parameters, stored_bytes
+from mnemon.results.figures.style import MOST_SERIES, pick_evenly
 from mnemon.results.groups import Experiment, method_of, scenario_of
 from mnemon.results.metrics import METRICS, AccuracyMatrix, mean_and_sem
-from mnemon.results.naming import described
+from mnemon.results.naming import describe_changes
 from mnemon.results.record import RunRecord
-from mnemon.results.report.page import Charts, Figure, Pictures, Sheet, Table, spread_as, spread_of
-from mnemon.results.terminal.tables import names_over_seeds, tested_on, unit
-from mnemon.results.verdict import UNKNOWN, Background, Judgement, judge, signed
+from mnemon.results.report.page import Charts, Figure, Pictures, Sheet, Table, show_spread, show_spread_as
+from mnemon.results.terminal.tables import describe_test_data, names_over_seeds, unit
+from mnemon.results.verdict import UNKNOWN, Background, Judgement, judge, with_sign
 
 MOST_PLACES = 50
 """Places along a side of the map of an embedding space."""
@@ -55,7 +55,7 @@ class Section:
     @property
     def made_of(self) -> str:
         """Its preset, in what it differs from that, and the plugins that it needs and that are missing."""
-        said = described(self.record.preset, self.record.changes), note_of_missing(self.record.plugins)
+        said = describe_changes(self.record.preset, self.record.changes), note_of_missing(self.record.plugins)
         return ". ".join(part for part in said if part)
 
     @property
@@ -102,8 +102,8 @@ class Section:
     @property
     def verdict(self) -> dict[str, str]:
         verdict = judge(self.records, self.background)
-        difference = signed(verdict.difference, self.record.digits)
-        measured = spread_of((r.accuracy.final.value for r in self.records if r.finished), self.record)
+        difference = with_sign(verdict.difference, self.record.digits)
+        measured = show_spread((r.accuracy.final.value for r in self.records if r.finished), self.record)
         return {
             "published": self.record.published or "·",
             "measured": measured,
@@ -121,8 +121,8 @@ class Section:
         for j, name in enumerate(names_over_seeds(self.records)):
             during, final = [v[j, j] for v in values], [v[-1, j] for v in values]
             change = [b - a for a, b in zip(during, final, strict=True)]
-            rows.append([f"{j + 1}: {name}", *(spread_of(numbers, record) for numbers in (during, final, change))])
-        caption = f"{unit(record)} on each task{tested_on(record)}"
+            rows.append([f"{j + 1}: {name}", *(show_spread(numbers, record) for numbers in (during, final, change))])
+        caption = f"{unit(record)} on each task{describe_test_data(record)}"
         return Table(caption, ("task", "right after", "at the end", "change"), rows)
 
     @property
@@ -131,16 +131,20 @@ class Section:
         for name in METRICS:
             all_ = [record.accuracy.metrics[name] for record in self.records]
             reason = next((metric.reason for metric in all_ if metric.reason), "")
-            value = spread_of((metric.value for metric in all_), self.record)
+            value = show_spread((metric.value for metric in all_), self.record)
             about = _about_metric(name)
             rows.append([name, value, f"{about} None here: {reason}." if value == "·" and reason else about])
         if any(not math.isnan(v) for record in self.records for row in record.inferred for v in row):
             right = [mean_and_sem(record.inferred[-1])[0] for record in self.records if record.inferred]
             rows.append(
-                ["task identification accuracy", spread_of(right, self.record), "Percentage of inputs, at the end."]
+                [
+                    "task identification accuracy",
+                    show_spread(right, self.record),
+                    "Percentage of inputs, at the end.",
+                ]
             )
         if drifts := [record.largest_drift for record in self.records if not math.isnan(record.largest_drift)]:
-            drift = spread_as(drifts, ".2g")
+            drift = show_spread_as(drifts, ".2g")
             rows.append(["replay drift", drift, "Mean squared, of the task with the largest drift."])
         return Table(
             "Metrics of the accuracy matrix, each named after its source", ("metric", "value", "meaning"), rows
@@ -152,12 +156,18 @@ class Section:
         rows = [
             ["parameters stored after the last task", f"{parameters(record):,} ({in_bytes(stored_bytes(record))})"],
             ["of these, for each task", f"{int(counts['per_task']):,}"],
-            ["kept of each task", kept_per_task(record)],
+            ["kept of each task", describe_kept_per_task(record)],
             ["weights of the target network", f"{int(counts['target']):,}"],
             ["compression (stored / target)", f"{counts['compression']:.3f}"],
-            ["training per seed", f"{spread_as((r.seconds.get('train', math.nan) for r in self.records), '.1f')} s"],
-            ["testing per seed", f"{spread_as((r.seconds.get('test', math.nan) for r in self.records), '.1f')} s"],
-            ["training step", f"{spread_as((ms_per_step(r) for r in self.records), '.3g')} ms"],
+            [
+                "training per seed",
+                f"{show_spread_as((r.seconds.get('train', math.nan) for r in self.records), '.1f')} s",
+            ],
+            [
+                "testing per seed",
+                f"{show_spread_as((r.seconds.get('test', math.nan) for r in self.records), '.1f')} s",
+            ],
+            ["training step", f"{show_spread_as((ms_per_step(r) for r in self.records), '.3g')} ms"],
         ]
         return Table("Parameters and time", ("cost", "value"), rows)
 
@@ -179,7 +189,7 @@ class Section:
         records, record = self.records, self.record
         if not any(r.matrix for r in records):
             return
-        said, over = f"{unit(record)}{tested_on(record)}", "" if len(records) == 1 else ", mean over seeds"
+        said, over = f"{unit(record)}{describe_test_data(record)}", "" if len(records) == 1 else ", mean over seeds"
         band = "" if len(records) == 1 else "; bands are one SEM over seeds"
         n_tasks = len(record.task_names)
         some = f" (some of {n_tasks} tasks)" if n_tasks > figures.matrix.MOST_CELLS else ""
@@ -222,7 +232,7 @@ class Section:
             space = figures.EmbeddingMap.read(path)
             if space is None:
                 continue
-            thinned = _thinned(space)
+            thinned = _thin_out(space)
             if thinned is not space:
                 self.space_note = (
                     f"Drawn on {len(thinned.xs)} × {len(thinned.ys)} of {len(space.xs)} × {len(space.ys)} places."
@@ -281,10 +291,10 @@ def _ranges(numbers: Iterable[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in parts)
 
 
-def _thinned(space: figures.EmbeddingMap) -> figures.EmbeddingMap:
+def _thin_out(space: figures.EmbeddingMap) -> figures.EmbeddingMap:
     """Return a map with as many places as a page can take."""
     if max(len(space.xs), len(space.ys)) <= MOST_PLACES:
         return space
-    xs, ys = spread_out(len(space.xs), MOST_PLACES), spread_out(len(space.ys), MOST_PLACES)
+    xs, ys = pick_evenly(len(space.xs), MOST_PLACES), pick_evenly(len(space.ys), MOST_PLACES)
     grids = {task: [[grid[i][j] for j in xs] for i in ys] for task, grid in space.accuracy.items()}
     return figures.EmbeddingMap([space.xs[j] for j in xs], [space.ys[i] for i in ys], grids, space.embeddings)

@@ -12,7 +12,7 @@ from typing import Any
 
 from mnemon.results.metrics import mean_and_sem
 from mnemon.results.record import RunRecord
-from mnemon.results.terminal.tables import spread
+from mnemon.results.terminal.tables import format_spread
 
 MOST_PICTURES = 1_000_000
 """Bytes of generated images on a page."""
@@ -79,13 +79,13 @@ class Sheet:
     columns: int
 
 
-def spread_of(values: Iterable[float], record: RunRecord) -> str:
+def show_spread(values: Iterable[float], record: RunRecord) -> str:
     """Show mean ± SEM of the values that are there, in the unit of a record."""
     there = [value for value in values if not math.isnan(value)]
-    return spread(there, record) if there else NOTHING
+    return format_spread(there, record) if there else NOTHING
 
 
-def spread_as(values: Iterable[float], form: str) -> str:
+def show_spread_as(values: Iterable[float], form: str) -> str:
     """Show mean ± SEM of the values that are there, the mean in a form such as .1f."""
     there = [value for value in values if not math.isnan(value)]
     if not there:

@@ -7,13 +7,20 @@ from typing import Any
 
 from mnemon.config import flat
 from mnemon.results import figures
-from mnemon.results.costs import inferred, kept_in_all, kept_per_task, ms_per_step, parameters, stored_bytes
+from mnemon.results.costs import (
+    describe_kept_in_all,
+    describe_kept_per_task,
+    identification_accuracy,
+    ms_per_step,
+    parameters,
+    stored_bytes,
+)
 from mnemon.results.figures.style import MOST_SERIES
 from mnemon.results.groups import Experiment, Group
 from mnemon.results.metrics import mean_and_sem
-from mnemon.results.published import published_for
-from mnemon.results.report.page import NOTHING, Charts, Table, spread_as, spread_of
-from mnemon.results.terminal.tables import tested_on, unit
+from mnemon.results.published import find_published
+from mnemon.results.report.page import NOTHING, Charts, Table, show_spread, show_spread_as
+from mnemon.results.terminal.tables import describe_test_data, unit
 
 MOST_DOTS = 30
 """Methods in the figure with a row for each."""
@@ -31,7 +38,7 @@ class Board:
         labels = list(group.records)
         some = {label: group.records[label] for label in labels[:MOST_SERIES]}
         rows = {label: group.records[label] for label in labels[:MOST_DOTS]}
-        ways = {tested_on(experiment.first) for experiment in group.experiments}
+        ways = {describe_test_data(experiment.first) for experiment in group.experiments}
         said = unit(first) + (ways.pop() if len(ways) == 1 else "")
         drawable = [record for records in rows.values() for record in records if record.finished]
         self.notes = []
@@ -61,13 +68,13 @@ def _board_row(experiment: Experiment) -> dict[str, str]:
     first, finished = experiment.first, [record for record in experiment.records if record.finished]
     return {
         "method": experiment.label,
-        "at the end": spread_of((r.accuracy.final.value for r in finished), first),
-        "right after": spread_of((r.accuracy.during.value for r in finished), first),
-        INFERRED: spread_of((inferred(r) for r in finished), first),
+        "at the end": show_spread((r.accuracy.final.value for r in finished), first),
+        "right after": show_spread((r.accuracy.during.value for r in finished), first),
+        INFERRED: show_spread((identification_accuracy(r) for r in finished), first),
         "parameters": f"{parameters(first):,}",
-        "kept in all": kept_in_all(first),
-        "kept per task": kept_per_task(first),
-        "ms per step": spread_as((ms_per_step(r) for r in finished), ".3g"),
+        "kept in all": describe_kept_in_all(first),
+        "kept per task": describe_kept_per_task(first),
+        "ms per step": show_spread_as((ms_per_step(r) for r in finished), ".3g"),
     }
 
 
@@ -92,7 +99,7 @@ def _against(experiments: Sequence[Experiment], setting: str) -> Any:
             x = dict(flat(experiment.first.config))[setting]
             end.append(figures.Point(x, *mean_and_sem([a.final.value for a in finished])))
             after.append(figures.Point(x, *mean_and_sem([a.during.value for a in finished])))
-            if number := published_for(experiment.first):
+            if number := find_published(experiment.first):
                 published.append(figures.Point(x, *number))
     series = [figures.Series("at the end", end, published), figures.Series("right after each task", after)]
     xs = [point.x for point in end]

@@ -14,7 +14,7 @@ from mnemon.results import comparison, sweep
 from mnemon.results.comparison import Comparison
 from mnemon.results.record import RECORD, RunRecord, find_runs
 from mnemon.results.sweep import SweepRecord
-from mnemon.results.terminal.tables import spread, tested_on
+from mnemon.results.terminal.tables import describe_test_data, format_spread
 from mnemon.whole_files import is_there
 
 FINISHED = "finished"
@@ -58,7 +58,7 @@ def list_runs(folder: Path) -> Listing:
         raise UsageError(f"There is no folder {folder}.")
     found = Listing()
     for home, line_of in _places(folder):
-        with _named(found):
+        with _note_damage(found):
             if line := line_of(home, found):
                 found.lines.append(line)
     found.lines.sort(key=lambda line: line.begun)
@@ -86,7 +86,7 @@ def _places(folder: Path) -> Iterator[tuple[Path, _LineOf]]:
 
 
 @contextmanager
-def _named(found: Listing) -> Iterator[None]:
+def _note_damage(found: Listing) -> Iterator[None]:
     """Keep what is damaged for the end."""
     try:
         yield
@@ -97,7 +97,7 @@ def _named(found: Listing) -> Iterator[None]:
 def _read(paths: Sequence[Path], found: Listing) -> list[RunRecord]:
     records = []
     for path in paths:
-        with _named(found):
+        with _note_damage(found):
             records.append(RunRecord.read(path, losses=False))
     return records
 
@@ -135,9 +135,9 @@ def _final(records: Sequence[RunRecord]) -> str:
     values = [record.accuracy.final.value for record in records if record.finished]
     if not values:
         return ""
-    numbers = spread(values, records[0])
+    numbers = format_spread(values, records[0])
     number = f"mean squared error {numbers}" if records[0].metric == "mse" else f"accuracy {numbers} %"
-    return f"final {number}{tested_on(records[0])}"
+    return f"final {number}{describe_test_data(records[0])}"
 
 
 def _begun(records: Sequence[RunRecord]) -> str:
@@ -174,6 +174,6 @@ def _sweep_line(folder: Path, found: Listing) -> ListedRun:
     state = FINISHED if done >= record.trials else f"{done} of {record.trials} trials done"
     first = min(path.stat().st_mtime for path in folder.iterdir())  # what is searched is written once, at the start
     begun = time.strftime("%Y-%m-%d %H:%M", time.localtime(first))
-    best = sweep.ranked(trials, record.metric)
-    score = f"best score {sweep.score(best[0].score, record)}, {sweep.judged_by(record)}" if best else ""
+    best = sweep.rank(trials, record.metric)
+    score = f"best score {sweep.score(best[0].score, record)}, {sweep.describe_criterion(record)}" if best else ""
     return ListedRun(folder, f"sweep of {record.preset}", state, score, begun)

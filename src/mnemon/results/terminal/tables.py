@@ -12,9 +12,9 @@ from rich.text import Text
 from mnemon.config import differences, first_of
 from mnemon.errors import UsageError
 from mnemon.plugins import note_of_missing
-from mnemon.results.costs import kept_in_all
+from mnemon.results.costs import describe_kept_in_all
 from mnemon.results.metrics import METRICS, mean_and_sem
-from mnemon.results.naming import described
+from mnemon.results.naming import describe_changes
 from mnemon.results.record import RunRecord
 
 MOST_TASKS = 10
@@ -97,15 +97,15 @@ def unit(record: RunRecord) -> str:
     return "Accuracy (%)" if record.metric == "accuracy" else "Mean squared error"
 
 
-def tested_on(record: RunRecord) -> str:
+def describe_test_data(record: RunRecord) -> str:
     """Say on what was tested, unless it was the test data, each input by itself."""
     held_out = record.config.get("training", {}).get("held_out", 0.0)
-    vote = voted(record)
+    vote = inputs_per_vote(record)
     said = ", tested on held-out training data" if held_out else ""
     return said + (f", by votes of {vote} inputs" if vote > 1 else "")
 
 
-def voted(record: RunRecord) -> int:
+def inputs_per_vote(record: RunRecord) -> int:
     """Return how many inputs in a row had one vote about their task."""
     return int(record.config.get("method", {}).get("vote", 1))
 
@@ -124,7 +124,7 @@ def _number(value: float, record: RunRecord) -> str:
     return in_form(round(value, record.digits) + 0.0, f".{record.digits}f")  # + 0.0, or there would be a -0.00
 
 
-def spread(values: Iterable[float], record: RunRecord) -> str:
+def format_spread(values: Iterable[float], record: RunRecord) -> str:
     """Show mean ± standard error of the mean, in the unit of a record."""
     mean, sem = mean_and_sem(list(values))
     return _number(mean, record) + ("" if math.isnan(sem) else f" ± {_number(sem, record)}")
@@ -140,7 +140,7 @@ def _title(records: Sequence[RunRecord], counted: Sequence[RunRecord]) -> Text:
     unfinished = [r for r in records if not r.finished]
     if unfinished:
         text.append(f"  ({len(unfinished)} not finished)", style="yellow")
-    if said := described(first.preset, first.changes):
+    if said := describe_changes(first.preset, first.changes):
         text.append(f"\n{said}", style="")
     if note := note_of_missing(first.plugins):
         text.append(f"\n{note}", style="yellow")
@@ -165,15 +165,20 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
             continue
         during, final = [m[j, j] for m in matrices], [m[-1, j] for m in matrices]
         change = [b - a for a, b in zip(during, final, strict=True)]
-        table.add_row(f"{j + 1}: {names[j]}", spread(during, first), spread(final, first), spread(change, first))
+        table.add_row(
+            f"{j + 1}: {names[j]}",
+            format_spread(during, first),
+            format_spread(final, first),
+            format_spread(change, first),
+        )
     metrics = [r.accuracy for r in records]
     during, final = [m.during.value for m in metrics], [m.final.value for m in metrics]
     table.add_section()
     table.add_row(
-        "mean", spread(during, first), spread(final, first),
-        spread([b - a for a, b in zip(during, final, strict=True)], first), style="bold",
+        "mean", format_spread(during, first), format_spread(final, first),
+        format_spread([b - a for a, b in zip(during, final, strict=True)], first), style="bold",
     )  # fmt: skip
-    table.title = f"{unit(first)} on each task{tested_on(first)}"
+    table.title = f"{unit(first)} on each task{describe_test_data(first)}"
     table.title_justify = "left"
     return table
 
@@ -183,11 +188,11 @@ def _metric_table(records: Sequence[RunRecord]) -> Table:
     for name in METRICS:
         metrics = [r.accuracy.metrics[name] for r in records]
         reason = next((m.reason for m in metrics if m.reason), "")
-        value = f"none: {reason}" if reason else spread((m.value for m in metrics), first)
+        value = f"none: {reason}" if reason else format_spread((m.value for m in metrics), first)
         table.add_row(name, value)
     inferred = [r.inferred[-1] for r in records if r.inferred]
     if any(not math.isnan(value) for row in inferred for value in row):
-        table.add_row("task identification accuracy", spread((_mean(row) for row in inferred), first))
+        table.add_row("task identification accuracy", format_spread((_mean(row) for row in inferred), first))
     if drifts := [r.largest_drift for r in records if not math.isnan(r.largest_drift)]:
         table.add_row("replay drift", f"{_mean(drifts):.2g} (mean squared, of the task with the largest drift)")
     if first.published:
@@ -204,7 +209,7 @@ def _facts(records: Sequence[RunRecord]) -> Text:
     lines = [
         f"parameters   {int(c['learned']):,}{per_task} for a target of {int(c['target']):,}; "
         f"compression {c['compression']:.3f}",
-        f"kept         {kept_in_all(first)} after the last task",
+        f"kept         {describe_kept_in_all(first)} after the last task",
     ]
     train, test = (in_form(_mean([r.seconds.get(k, math.nan) for r in records]), ".1f") for k in ("train", "test"))
     lines.append(f"time         {train} s training, {test} s testing per seed")
