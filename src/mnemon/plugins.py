@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -98,7 +97,9 @@ def load_installed() -> None:
     if _searched:
         return
     _searched.append(True)
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    import importlib.metadata as installed  # slow to import, and mostly not needed
+
+    for entry in installed.entry_points(group=GROUP):
         try:
             with _being_loaded(Plugin(entry.module)):
                 entry.load()
