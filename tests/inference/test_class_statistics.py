@@ -72,16 +72,6 @@ def test_a_ridge_is_chosen_by_what_it_leaves_out():
     assert found(60, 50) > found(20_000, 5)
 
 
-def test_what_is_usual_of_a_task_follows_from_its_sums():
-    random = torch.Generator().manual_seed(0)
-    features, classes = torch.randn(50, 4, generator=random).double(), torch.arange(50) % 2
-    sums = ClassSums.of(features, classes, 2)
-    gaussian = SharedGaussian(sums, [2])
-    own, centre = gaussian.usual(sums)
-    assert own == pytest.approx(float(gaussian.distances(features).gather(1, classes[:, None]).mean()))
-    assert centre == pytest.approx(float(gaussian.from_centre(features).mean()))
-
-
 def test_a_task_of_any_classes_is_as_likely_as_all_of_them_together():
     sums = ClassSums.of(torch.randn(30, 4), torch.arange(30) % 5, 5)
     gaussian = SharedGaussian(sums, [2, 3])

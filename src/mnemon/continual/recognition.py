@@ -40,8 +40,8 @@ BATCH = 2000
 """Inputs that are added up at once."""
 PER_NUMBER = 16
 """Features for each number of an input, at most: more would say nothing new."""
-OWN_RIDGE, OWNS = 0.01, 8
-"""Ridge of a task's own Gaussian, as a share of the mean variance; own Gaussians that are kept once computed."""
+OWN_RIDGE = 0.01
+"""Ridge of a task's own Gaussian, as a share of the mean variance."""
 WIDEST = 20_000
 """Features at most: their Gram matrix would take 1.6 GB."""
 LEAST, HARDLY = 64, 0.2
@@ -225,14 +225,14 @@ class KeptRecognition:
 class OwnGaussian:
     r"""The Gaussian of one task alone, whatever other tasks there are: by it inputs are told that are of no task.
 
-    Measured are $D / \bar D$ and $\log (D / \bar D) - \log (B / \bar B)$: the distance D to the nearest of its
-    classes, and the distance B to the middle of all its inputs, beside their means. The second finds what is near to
-    everything and like nothing, such as a faint image.
+    Measured are $D / w$ and $\log D - \log B$, for w features: D is the distance to the nearest of its classes, and
+    B that to the middle of all its inputs. The second finds what is near to everything and like nothing, such as a
+    faint image.
     """
 
     def __init__(self, sums: ClassSums):
         self.gaussian = SharedGaussian(sums, [len(sums.counts)], OWN_RIDGE)
-        self.usual = self.gaussian.usual(sums)
+        self.width = sums.width
 
     def measures(self, features: Tensor) -> Tensor:
         """Return both measures of inputs [n, 2]."""
@@ -244,11 +244,8 @@ class OwnGaussian:
         return self._measures(distances, self.gaussian.from_centre_left_out(features))
 
     def _measures(self, distances: Tensor, centre: Tensor) -> Tensor:
-        far, off = (
-            (values / max(usual, 1e-12)).clamp_min(1e-12)
-            for values, usual in zip((distances.amin(1), centre), self.usual, strict=True)
-        )
-        return torch.stack([far, far.log() - off.log()], dim=1)
+        far = distances.amin(1).clamp_min(1e-12)
+        return torch.stack([far / self.width, far.log() - centre.clamp_min(1e-12).log()], dim=1)
 
 
 class StatisticsRecogniser:
@@ -386,11 +383,9 @@ class StatisticsRecogniser:
         )
 
     def _own(self, task: int) -> OwnGaussian:
-        """Return the Gaussian of a task alone; those asked for last are kept."""
+        """Return the Gaussian of a task alone, computed when it is first asked for."""
         if task not in self._owns:
             self._owns[task] = OwnGaussian(self.tasks[task].class_sums())
-            if len(self._owns) > OWNS:
-                del self._owns[next(iter(self._owns))]
         return self._owns[task]
 
     # Features

@@ -97,16 +97,6 @@ class SharedGaussian:
         found, k = self.from_centre(features), self.n / max(self.n - 1, 1)
         return k * k * found / (1 - k * found / self.n).clamp_min(1e-3)
 
-    # How far a task's inputs usually are
-
-    def usual(self, sums: ClassSums) -> tuple[float, float]:
-        """Return the mean squared distance of a task's inputs to their own class and to the centre, from its sums."""
-        n = max(sums.n_examples, 1.0)
-        within = sums.scatter_within() / n
-        means, shares = sums.means() - self.centre, sums.counts / n
-        around = within + means.T @ (means * shares[:, None])
-        return _trace(within, self._within), _trace(around, self._total)
-
 
 def strength(sums: ClassSums) -> float:
     r"""Return the ridge, as a share of the mean variance, with which a ridge classifier errs least, leaving one out.
@@ -157,7 +147,3 @@ def _whitener(covariance: Tensor, ridge: float) -> Tensor:
         if not int(failed):
             return torch.linalg.solve_triangular(root, eye, upper=False).T
         ridge = 10 * ridge + 1e-12  # rounding made it indefinite
-
-
-def _trace(covariance: Tensor, whitener: Tensor) -> float:
-    return float((covariance @ whitener).mul(whitener).sum())
