@@ -86,7 +86,7 @@ class Sketcher:
 
     def __init__(self, memory: NetworkMemory):
         assert memory.own is not None
-        self.memory, self.units = memory, memory.target.deviations(memory.own)
+        self.memory, self.units = memory, memory.target.deviations(memory.own).to(memory.floats)
         generator = torch.Generator().manual_seed(0)
         shape = self.units.shape
         self._sum_of = torch.randint(SUMS, shape, generator=generator).to(self.units.device)
