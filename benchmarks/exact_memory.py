@@ -155,9 +155,12 @@ def mnist() -> Case:
     tasks = []
     for first in range(0, 10, 2):
         pair = []
-        for examples in (digits.train, digits.test):
-            chosen = examples.targets // 2 == first // 2
-            pair.append((examples.inputs[chosen].float().view(-1, 784) / 255, examples.targets[chosen] - first))
+        for images, labels in (
+            (digits.train_images, digits.train_labels),
+            (digits.test_images, digits.test_labels),
+        ):
+            chosen = labels // 2 == first // 2
+            pair.append((images[chosen].float().view(-1, 784) / 255, labels[chosen] - first))
         tasks.append((pair[0], pair[1]))
     return Case(perceptron, tasks, 300)
 
