@@ -233,7 +233,7 @@ def _in_bits(values: Tensor, bits: int) -> Tensor:
 def continual(case: Case, seed: int, name: str, **settings: object) -> Result:
     """Teach a model all tasks, and ask for each right after it was learned and at the end."""
     torch.manual_seed(seed)
-    model = mnemon.ContinualModel(case.make(), seed=seed, lr=case.lr, **settings)  # type: ignore[arg-type]
+    model = mnemon.ContinualModel(case.make(), seed=seed, lr=case.lr, recognise=None, **settings)  # type: ignore[arg-type]
     during, seconds = [], 0.0
     for number, (train, test) in enumerate(case.tasks):
         begun = time.process_time()
@@ -296,7 +296,12 @@ def planes(n_tasks: int, steps: int = 30) -> None:
     """Teach a small module many tasks, and look whether the first stays the same bit for bit."""
     make = lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))  # noqa: E731
     torch.manual_seed(0)
-    model, seconds, during, inputs = mnemon.ContinualModel(make(), memory="exact", lr=0.02), [], [], plane(0)[0]
+    model, seconds, during, inputs = (
+        mnemon.ContinualModel(make(), memory="exact", lr=0.02, recognise=None),
+        [],
+        [],
+        plane(0)[0],
+    )
     for number in range(n_tasks):
         begun = time.process_time()
         model.learn(plane(number), task=f"task {number}", steps=steps, quiet=True)

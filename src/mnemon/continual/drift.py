@@ -2,8 +2,8 @@
 
 Of each task two things are kept, no data: a *sketch* of its weights (a few sums of them with random signs, whose
 change tells the length of the weights' change), and its *calibration* (what it lost on its training data when its
-weights were moved at random by several lengths). Lengths are root mean squares, each weight in the standard deviation
-that its layer's initial weights have.
+weights were moved at random by several lengths). Lengths are root mean squares, in standard deviations of all of the
+module's own weights.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Drift:
 
     task: str
     moved: float
-    """Root mean square of the change, each weight in standard deviations of its layer's initial weights; NaN for
-    models of earlier versions, which kept no sketch."""
+    """Root mean square of the change, in standard deviations of the module's own weights; NaN for models of earlier
+    versions, which kept no sketch."""
     lost: float
     """Expected loss: points of accuracy, or hundredths of the error; at least so much where it is beyond what was
     calibrated."""
@@ -82,26 +82,28 @@ def keep(state: State, data: Data, goal: Goal, index: int) -> tuple[tuple[float,
 
 
 class Sketcher:
-    """Takes sketches of generated weights: each weight, in its unit and with a random sign, is in one of the sums."""
+    """Takes sketches of generated weights: each weight, with a random sign, is in one of the sums."""
 
     def __init__(self, memory: NetworkMemory):
         assert memory.own is not None
-        self.memory, self.units = memory, memory.target.deviations(memory.own).to(memory.floats)
+        self.memory, self.n_weights = memory, len(memory.own)
+        self.unit = float(memory.own.std(correction=0)) or 1.0
+        """Not one for each layer: what the hypernetwork changes is about as large in all of them."""
         generator = torch.Generator().manual_seed(0)
-        shape = self.units.shape
-        self._sum_of = torch.randint(SUMS, shape, generator=generator).to(self.units.device)
-        self._signed = (torch.randint(2, shape, generator=generator).to(self.units) * 2 - 1) / self.units
+        self._sum_of = torch.randint(SUMS, (self.n_weights,), generator=generator).to(memory.device)
+        signs = torch.randint(2, (self.n_weights,), generator=generator) * 2 - 1
+        self._signed = signs.to(memory.device, memory.floats) / self.unit
 
     @torch.no_grad()
     def take(self, index: int) -> Tensor:
         """Return the sketch of a task's weights."""
-        weights = self.memory.cached_weights(index)[: len(self.units)]
+        weights = self.memory.cached_weights(index)[: self.n_weights]
         return weights.new_zeros(SUMS).index_add(0, self._sum_of, weights * self._signed).double().cpu()
 
     def moved(self, index: int, before: Sequence[float]) -> float:
-        """Return the root mean square of the change of a task's weights since a sketch, in their units."""
+        """Return the root mean square of the change of a task's weights since a sketch, in their unit."""
         change = self.take(index) - torch.tensor(before, dtype=torch.float64)
-        return math.sqrt(float(change.square().sum()) / len(self.units))
+        return math.sqrt(float(change.square().sum()) / self.n_weights)
 
 
 @torch.no_grad()
@@ -109,14 +111,12 @@ def _calibrated(sketcher: Sketcher, data: Data, goal: Goal, index: int) -> list[
     """Return what a task loses when its weights are moved at random, for each length."""
     picked = torch.randperm(len(data))[:EXAMPLES].to(data.device)
     inputs, targets = data.batch(picked)
-    memory, units = sketcher.memory, sketcher.units
-    weights = memory.cached_weights(index)
+    memory, weights = sketcher.memory, sketcher.memory.cached_weights(index)
 
     def score(length: float) -> float:
-        noise = torch.zeros_like(weights)
-        noise[: len(units)] = length * units * torch.randn_like(units)
+        moved = weights + length * sketcher.unit * torch.randn_like(weights)
         copies = (part.clone() for part in inputs)
-        return goal.score(memory.run(index, *copies, training=False, weights=weights + noise), targets)
+        return goal.score(memory.run(index, *copies, training=False, weights=moved), targets)
 
     reached = score(0.0)
     means = (sum(score(length) for _ in range(TRIALS)) / TRIALS for length in LENGTHS)
