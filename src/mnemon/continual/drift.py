@@ -1,4 +1,4 @@
-"""A meter of forgetting: how far the generated network of a task has moved, and what that probably costs.
+"""A meter of forgetting: how far the generated network of a task has moved, and what that may cost.
 
 Of each task two things are kept, no data: a *sketch* of its weights (a few sums of them with random signs, whose
 change tells the length of the weights' change), and its *calibration* (what it lost on its training data when its
@@ -45,7 +45,7 @@ LOOKED_AT = 32
 
 @dataclass(frozen=True)
 class Drift:
-    """How far a task's network has moved since it was learned, and what that probably costs.
+    """How far a task's network has moved since it was learned, and what that may cost.
 
     Example:
         >>> print(mnemon.Drift("monday", moved=0.31, lost=1.2))
@@ -57,13 +57,13 @@ class Drift:
     """Root mean square of the change, in standard deviations of the module's own weights; NaN for models of earlier
     versions, which kept no sketch."""
     lost: float
-    """Expected loss: points of accuracy, or hundredths of the error; at least so much where it is beyond what was
-    calibrated."""
+    """Expected loss: points of accuracy, or hundredths of the error. A rough upper bound: convolutional networks lost
+    a third of it (docs/results/drift.md)."""
     unit: str = "points"
     """points (of accuracy) or % (of the error)."""
 
     def __str__(self) -> str:
-        """Say how far it moved and what that probably costs."""
+        """Say how far it moved and what that may cost."""
         if math.isnan(self.moved):
             return f"{self.task}: not known (learned with an earlier version)"
         return f"{self.task}: moved by {self.moved:.2g}, expected loss {self.lost:.2g} {self.unit}"
@@ -164,7 +164,7 @@ def _unit(task: LearnedTask) -> str:
 
 
 def warn_of_loss(state: State) -> None:
-    """After a learning: warn of earlier tasks that have probably lost much, each once."""
+    """After a learning: warn of earlier tasks that may have lost much, each once."""
     earlier = len(state.tasks) - 1
     if earlier < 1 or not isinstance(state.learner.memory, NetworkMemory):
         return
@@ -176,7 +176,7 @@ def warn_of_loss(state: State) -> None:
         worst = max(lost, key=lambda drift: drift.lost)
         others = f", and {len(lost) - 1} more tasks" if len(lost) > 1 else ""
         warnings.warn(
-            f"Task '{worst.task}' has probably lost {worst.lost:.0f} {worst.unit}{others}: see model.drift(). "
+            f"Task '{worst.task}' may have lost up to {worst.lost:.0f} {worst.unit}{others}: see model.drift(). "
             "Take a higher beta or compression, or memory='exact', which loses nothing.",
             ForgettingWarning,
             stacklevel=2,
