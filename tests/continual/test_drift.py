@@ -71,9 +71,7 @@ def test_the_expected_loss_is_that_of_a_random_move_of_twice_the_length(moved):
 def test_a_task_that_has_probably_lost_much_is_warned_of_once():
     model = make(beta=0.0)
     model.learn(clouds(0), task="one", steps=60, quiet=True)
-    with pytest.warns(
-        mnemon.ForgettingWarning, match=r"^Task 'one' may have lost up to \d+ points: see"
-    ):
+    with pytest.warns(mnemon.ForgettingWarning, match=r"^Task 'one' may have lost up to \d+ points: see"):
         model.learn(clouds(1), task="two", steps=200, quiet=True)
     assert model.drift()[0].lost > 2
     count = len(model.state.warned)
