@@ -62,7 +62,7 @@ def test_a_task_that_starts_from_another_is_coded_beside_it():
     teach(found, 0, steps=60)
     teach(found, 0, origin=0, steps=2)
     assert found.codes[1].reference == 0
-    assert len(found.codes[1].code) < len(found._code(found._checked(1), -1))
+    assert len(found.codes[1].code) < len(found._code(found._decode_verified(1), -1))
 
 
 def line_of_four() -> ExactMemory:

@@ -36,7 +36,7 @@ def step_size(index: int | Numbers) -> NDArray[np.float64]:
 
 
 def nearest_step(size: float) -> int:
-    """Return the index of the largest step that is at most so large."""
+    """Return the index of the largest step that is at most this size."""
     if not size > 0:
         return LEAST_STEP
     mantissa, exponent = np.frexp(size)  # 0.5 <= mantissa < 1
@@ -64,13 +64,13 @@ class Layout:
         return [1 + len(self.sizes) + self.n_norms, *large, small, self.n_channels, self.n_channels, self.n_bytes]
 
     def expanded(self, of_tensors: NDArray[Number]) -> NDArray[Number]:
-        """Return a number of each tensor as one of each weight."""
+        """Repeat one number per tensor for each of its weights."""
         return np.repeat(of_tensors, self.sizes)
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network in whole numbers; `points` are those of the flat weights."""
+    """A network as integers; `points` are those of the flat weights."""
 
     steps: Numbers
     """The index of each tensor's step."""
@@ -101,7 +101,7 @@ def nothing(layout: Layout) -> Network:
 
 
 def nearest_points(weights: Floats, start: Floats, steps: Numbers, layout: Layout) -> Numbers:
-    """Return the points nearest to some weights; those too far away to be coded are drawn in."""
+    """Return the lattice points nearest to some weights; points too far away to be coded are clipped."""
     sizes = layout.expanded(step_size(steps))
     points = np.rint((weights.astype(np.float64) - start.astype(np.float64)) / sizes)
     return np.clip(points, -LARGEST // 2, LARGEST // 2).astype(np.int64)
@@ -122,7 +122,7 @@ def rescaled(points: Numbers, before: Numbers, after: Numbers) -> Numbers:
 
 
 def encode_network(network: Network, prediction: Network, layout: Layout) -> bytes:
-    """Return the code of a network beside a prediction of it."""
+    """Return the code of a network, given a prediction of it."""
     predicted = rescaled(prediction.points, layout.expanded(prediction.steps), layout.expanded(network.steps))
     return encode(
         [
