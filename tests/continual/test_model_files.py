@@ -172,7 +172,7 @@ MISFITS = {
     ),
     "{path} belongs to a module with its parameters in another order: it has 'first.weight' where this module "
     "has 'last.weight'.": Swapped,
-    "{path} was saved with 'first.weight' free, but it is frozen in this module: set requires_grad as before.": (
+    "{path} was saved with 'first.weight' trainable, but it is frozen in this module: set requires_grad as before.": (
         frozen_first
     ),
     "The file holds weights but no code: call load('{path}', module) with a module of the same "
@@ -320,10 +320,10 @@ def claims(path: str, value):
 CLAIMS = {
     "too many tasks": (
         lambda tensors, facts: facts.update(tasks=facts["tasks"] * 200_000),
-        "it names 200000 tasks, and the file holds 1",
+        "it lists 200000 tasks, but the file holds 1",
     ),
-    "many inputs": (claims("n_inputs", 10**7), "densities of 10000000 inputs are not 0 numbers"),
-    "no inputs": (claims("n_inputs", 0), "densities of 0 inputs are not 0 numbers"),
+    "many inputs": (claims("n_inputs", 10**7), "densities of 10000000 inputs do not fit 0 numbers"),
+    "no inputs": (claims("n_inputs", 0), "densities of 0 inputs do not fit 0 numbers"),
     "a wide hypernetwork": (
         claims("settings.hypernet", {"hidden": [10**9, 10**9]}),
         "the hypernetwork that it claims is larger than the 3317 numbers in the file",
@@ -335,19 +335,19 @@ CLAIMS = {
     "a large chunk": (claims("settings.hypernet", {"chunk": 10**15}), "the hypernetwork that it claims is"),
     "large adapters": (
         claims("settings.adapters", {"layers": "*", "rank": 10**12}),
-        "adapters of rank 1000000000000 are not 163 numbers",
+        "adapters of rank 1000000000000 do not fit 163 numbers",
     ),
     "words for numbers": (claims("n_learned", "two"), "header.n_learned must be a whole number, not 'two'"),
-    "fewer learned": (claims("n_learned", 0), "its tasks are not among 0 that were learned"),
+    "fewer learned": (claims("n_learned", 0), "it has a task that is not among the 0 learned ones"),
     "no name": (claims("tasks.0.name", 3), "task.name must be a word, not 3"),
-    "a name that means something": (claims("tasks.0.name", "unknown"), "two tasks are called 'unknown', or"),
-    "classes twice": (claims("tasks.0.classes", [1, 1]), "task 'one' has no classes, or some twice"),
-    "no entropies": (claims("tasks.0.entropies", None), "task 'one' does not say how sure it is of classes"),
+    "a name that means something": (claims("tasks.0.name", "unknown"), "two tasks have the name 'unknown', or"),
+    "classes twice": (claims("tasks.0.classes", [1, 1]), "task 'one' has no classes, or some of them twice"),
+    "no entropies": (claims("tasks.0.entropies", None), "task 'one' needs the entropies of its answers"),
     "three entropies": (
         claims("tasks.0.entropies", [1.0, 2, 3]),
         "task.entropies must be a list of 2 values, not of 3",
     ),
-    "no inputs of a task": (claims("tasks.0.inputs", []), "task 'one' was learned from nothing"),
+    "no inputs of a task": (claims("tasks.0.inputs", []), "task 'one' has no inputs, or"),
     "a negative seed": (claims("settings.seed", -1), "seed must be a whole number of at least 0, not -1"),
 }
 

@@ -263,7 +263,7 @@ def test_tasks_of_numbers_and_of_labels_are_recognised_too():
     assert model.predict(fresh - 2).label.dtype == torch.bool
     assert model.predict(fresh).choices == (("numbers", None), ("labels", None), ("classes", 0), ("classes", 1))
     mixed = torch.cat([fresh[:3], fresh[:3] + 2])
-    assert "ask model.recognise(x) which" in refused(lambda: model.predict(mixed))
+    assert "call model.recognise(x), then" in refused(lambda: model.predict(mixed))
     assert "'numbers' has none" in refused(lambda: model.evaluate((inputs, inputs[:, :3]), "numbers", infer=True))
 
 

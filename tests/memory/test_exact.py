@@ -110,7 +110,7 @@ def test_other_weights_to_start_from_are_refused():
     teach(found, 0)
     with torch.no_grad():
         again.own[7] += 1e-6
-    with pytest.raises(CheckpointError, match="The weights to start from are other ones than when it was saved"):
+    with pytest.raises(CheckpointError, match="The starting weights are not those of the saved model"):
         again.take_coded(found.coded(), 1)
 
 
