@@ -155,9 +155,12 @@ def mnist() -> Case:
     tasks = []
     for first in range(0, 10, 2):
         pair = []
-        for examples in (digits.train, digits.test):
-            chosen = examples.targets // 2 == first // 2
-            pair.append((examples.inputs[chosen].float().view(-1, 784) / 255, examples.targets[chosen] - first))
+        for images, labels in (
+            (digits.train_images, digits.train_labels),
+            (digits.test_images, digits.test_labels),
+        ):
+            chosen = labels // 2 == first // 2
+            pair.append((images[chosen].float().view(-1, 784) / 255, labels[chosen] - first))
         tasks.append((pair[0], pair[1]))
     return Case(perceptron, tasks, 300)
 
@@ -230,7 +233,7 @@ def _in_bits(values: Tensor, bits: int) -> Tensor:
 def continual(case: Case, seed: int, name: str, **settings: object) -> Result:
     """Teach a model all tasks, and ask for each right after it was learned and at the end."""
     torch.manual_seed(seed)
-    model = mnemon.ContinualModel(case.make(), seed=seed, lr=case.lr, **settings)  # type: ignore[arg-type]
+    model = mnemon.ContinualModel(case.make(), seed=seed, lr=case.lr, recognise=None, **settings)  # type: ignore[arg-type]
     during, seconds = [], 0.0
     for number, (train, test) in enumerate(case.tasks):
         begun = time.process_time()
@@ -293,7 +296,12 @@ def planes(n_tasks: int, steps: int = 30) -> None:
     """Teach a small module many tasks, and look whether the first stays the same bit for bit."""
     make = lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))  # noqa: E731
     torch.manual_seed(0)
-    model, seconds, during, inputs = mnemon.ContinualModel(make(), memory="exact", lr=0.02), [], [], plane(0)[0]
+    model, seconds, during, inputs = (
+        mnemon.ContinualModel(make(), memory="exact", lr=0.02, recognise=None),
+        [],
+        [],
+        plane(0)[0],
+    )
     for number in range(n_tasks):
         begun = time.process_time()
         model.learn(plane(number), task=f"task {number}", steps=steps, quiet=True)

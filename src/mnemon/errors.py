@@ -75,7 +75,7 @@ class TrainingError(UsageError):
 
 
 class ForgettingWarning(UserWarning):
-    """A warning that an earlier task has probably lost more than 2 points of accuracy.
+    """A warning that an earlier task may have lost more than 2 points of accuracy.
 
     Example:
         >>> issubclass(mnemon.ForgettingWarning, UserWarning)

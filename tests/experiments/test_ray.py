@@ -153,7 +153,7 @@ def test_a_gpu_that_the_cluster_does_not_have_is_not_waited_for(cluster, monkeyp
     with open_engine(RunContext(Compute("auto"), workers=None, on="ray"), 2) as engine:
         assert engine._task._default_options["num_gpus"] == 0
     with (
-        pytest.raises(UsageError, match=r"^The Ray cluster has no GPU for --device cuda: take cpu or auto\.$"),
+        pytest.raises(UsageError, match=r"^The Ray cluster has no GPU for --device cuda: use cpu or auto\.$"),
         open_engine(RunContext(Compute("cuda"), workers=None, on="ray"), 2),
     ):
         pass

@@ -103,7 +103,7 @@ def test_tasks_are_inferred_where_experiences_share_a_label():
     found = [each.run(benchmark(with_labels=False))[-1] for each in (by_default, inferred, told)]
     assert found[0] == found[1]
     accuracies = [row["Top1_Acc_Stream/eval_phase/test_stream/Task000"] for row in found]
-    assert 0.2 < accuracies[0] < accuracies[2]
+    assert 0.9 < accuracies[0] <= accuracies[2]  # of three clouds hardly one input is taken for another task's
     assert accuracies[2] > 0.95
     assert by_default.model.tasks == ["Task000/Exp000", "Task000/Exp001", "Task000/Exp002"]
 

@@ -125,6 +125,7 @@ def test_without_losses_the_steps_of_epochs_are_not_known(compared):
     [
         ({}, "128 B", 4 * 4284),
         ({"bytes_per_task": 200, "sees_past": False}, "200 B", 4 * 4220 + 2 * 200),
+        ({"bytes_per_task": 200, "bytes_learned": 50_000}, "200 B", 50_000 + 2 * 200),
         ({"bytes_per_task": 200, "spared": 5}, "200 B", 4 * 4215 + 2 * 200),
         ({"per_task": 0, "bytes_per_task": 0, "sees_past": False}, "0", 4 * 4220),
         ({"per_task": 0, "bytes_per_task": 0, "sees_past": True}, "all data", 4 * 4220),

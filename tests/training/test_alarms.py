@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import tiny
 
 from mnemon.benchmarks.sources import load
 from mnemon.benchmarks.split import split
@@ -78,10 +79,11 @@ def test_of_a_single_task_nothing_has_to_be_kept(method, make_trainer):
 
 @pytest.mark.parametrize("model", ["vae", "gan", "plain-vae", "real", "present"])
 def test_of_two_tasks_a_replay_model_learns_one_and_has_none_before_it_to_keep(model, make_trainer):
-    three = make_trainer(f"replay.model={model}", "scenario=cl3", method="replay")
+    three = make_trainer("scenario=cl3", method="replay")
     stream = replace(three.stream, tasks=three.stream.tasks[:2])
     problem = replace(three.learner.problem, n_tasks=2)
-    trainer = Trainer(LEARNERS["replay"](three.learner.config, problem), stream, three.config, 0)
+    config = tiny.config_of("replay", {"replay.model": model})
+    trainer = Trainer(LEARNERS["replay"](config, problem), stream, three.config, 0)
     assert idle_mechanisms(trainer.learner, trainer.run()) == []
 
 

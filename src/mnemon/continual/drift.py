@@ -1,9 +1,9 @@
-"""Estimate forgetting: how far the generated network of a task has moved, and what that probably costs.
+"""Estimate forgetting: how far the generated network of a task has moved, and what that may cost.
 
 Two things are stored for each task, and no data. The *sketch* is a few sums of its weights with random signs; from
 their change follows the length of the weights' change. The *calibration* is the loss of score on training data after
-random moves of the weights, for several lengths. Lengths are root mean squares, in units of the standard deviation of
-the initial weights of each layer.
+random moves of the weights, for several lengths. Lengths are root mean squares, in standard deviations of all of the
+module's own weights.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOOKED_AT = 32
 
 @dataclass(frozen=True)
 class Drift:
-    """How far a task's network has moved since it was learned, and what that probably costs.
+    """How far a task's network has moved since it was learned, and what that may cost.
 
     Example:
         >>> print(mnemon.Drift("monday", moved=0.31, lost=1.2))
@@ -54,16 +54,16 @@ class Drift:
 
     task: str
     moved: float
-    """Root mean square of the change, each weight in standard deviations of its layer's initial weights; NaN for
-    models of earlier versions, which kept no sketch."""
+    """Root mean square of the change, in standard deviations of the module's own weights; NaN for models of earlier
+    versions, which kept no sketch."""
     lost: float
-    """Expected loss: points of accuracy, or hundredths of the error. A lower bound if the move is longer than the
-    calibrated ones."""
+    """Expected loss: points of accuracy, or hundredths of the error. A rough upper bound: convolutional networks lost
+    a third of it (docs/results/drift.md)."""
     unit: str = "points"
     """points (of accuracy) or % (of the error)."""
 
     def __str__(self) -> str:
-        """Say how far it moved and what that probably costs."""
+        """Say how far it moved and what that may cost."""
         if math.isnan(self.moved):
             return f"{self.task}: not known (learned with an earlier version)"
         return f"{self.task}: moved by {self.moved:.2g}, expected loss {self.lost:.2g} {self.unit}"
@@ -82,26 +82,28 @@ def keep(state: State, data: Data, goal: Goal, index: int) -> tuple[tuple[float,
 
 
 class Sketcher:
-    """Computes sketches: each weight, in its unit and with a random sign, is added to one of the sums."""
+    """Computes sketches of generated weights: each weight, with a random sign, is added to one of the sums."""
 
     def __init__(self, memory: NetworkMemory):
         assert memory.own is not None
-        self.memory, self.units = memory, memory.target.deviations(memory.own)
+        self.memory, self.n_weights = memory, len(memory.own)
+        self.unit = float(memory.own.std(correction=0)) or 1.0
+        """Not one for each layer: what the hypernetwork changes is about as large in all of them."""
         generator = torch.Generator().manual_seed(0)
-        shape = self.units.shape
-        self._sum_of = torch.randint(SUMS, shape, generator=generator).to(self.units.device)
-        self._signed = (torch.randint(2, shape, generator=generator).to(self.units) * 2 - 1) / self.units
+        self._sum_of = torch.randint(SUMS, (self.n_weights,), generator=generator).to(memory.device)
+        signs = torch.randint(2, (self.n_weights,), generator=generator) * 2 - 1
+        self._signed = signs.to(memory.device, memory.floats) / self.unit
 
     @torch.no_grad()
     def take(self, index: int) -> Tensor:
         """Return the sketch of a task's weights."""
-        weights = self.memory.cached_weights(index)[: len(self.units)]
+        weights = self.memory.cached_weights(index)[: self.n_weights]
         return weights.new_zeros(SUMS).index_add(0, self._sum_of, weights * self._signed).double().cpu()
 
     def measure_move(self, index: int, before: Sequence[float]) -> float:
-        """Return the root mean square of the change of a task's weights since a sketch, in their units."""
+        """Return the root mean square of the change of a task's weights since a sketch, in their unit."""
         change = self.take(index) - torch.tensor(before, dtype=torch.float64)
-        return math.sqrt(float(change.square().sum()) / len(self.units))
+        return math.sqrt(float(change.square().sum()) / self.n_weights)
 
 
 @torch.no_grad()
@@ -109,14 +111,12 @@ def _calibrate(sketcher: Sketcher, data: Data, goal: Goal, index: int) -> list[f
     """Return what a task loses when its weights are moved at random, for each length."""
     picked = torch.randperm(len(data))[:EXAMPLES].to(data.device)
     inputs, targets = data.batch(picked)
-    memory, units = sketcher.memory, sketcher.units
-    weights = memory.cached_weights(index)
+    memory, weights = sketcher.memory, sketcher.memory.cached_weights(index)
 
     def score(length: float) -> float:
-        noise = torch.zeros_like(weights)
-        noise[: len(units)] = length * units * torch.randn_like(units)
+        moved = weights + length * sketcher.unit * torch.randn_like(weights)
         copies = (part.clone() for part in inputs)
-        return goal.score(memory.run(index, *copies, training=False, weights=weights + noise), targets)
+        return goal.score(memory.run(index, *copies, training=False, weights=moved), targets)
 
     reached = score(0.0)
     means = (sum(score(length) for _ in range(TRIALS)) / TRIALS for length in LENGTHS)
@@ -164,7 +164,7 @@ def _unit(task: LearnedTask) -> str:
 
 
 def warn_of_loss(state: State) -> None:
-    """Warn once of each earlier task that has probably lost much."""
+    """Warn once of each earlier task that may have lost much."""
     earlier = len(state.tasks) - 1
     if earlier < 1 or not isinstance(state.learner.memory, NetworkMemory):
         return
@@ -176,7 +176,7 @@ def warn_of_loss(state: State) -> None:
         worst = max(lost, key=lambda drift: drift.lost)
         others = f", and {len(lost) - 1} more tasks" if len(lost) > 1 else ""
         warnings.warn(
-            f"Task '{worst.task}' has probably lost {worst.lost:.0f} {worst.unit}{others}: see model.drift(). "
+            f"Task '{worst.task}' may have lost up to {worst.lost:.0f} {worst.unit}{others}: see model.drift(). "
             "Use a higher beta or compression, or memory='exact', which loses nothing.",
             ForgettingWarning,
             stacklevel=2,

@@ -394,10 +394,10 @@ class ContinualModel:
 
     @alone
     def drift(self) -> list[Drift]:
-        """Measure how far each task's network has moved since it was learned, and estimate what that costs.
+        """Measure how far each task's network has moved since it was learned, and what that may cost.
 
         With memory="exact" networks never move. With memory="generated" the penalty holds them, not always well
-        enough: `learn` warns where a task has probably lost more than 2 points of accuracy.
+        enough: `learn` warns where a task may have lost more than 2 points of accuracy.
 
         Returns:
             For each task, in their order, how far it has moved and its expected loss.

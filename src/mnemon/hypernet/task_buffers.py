@@ -36,7 +36,15 @@ class TaskBuffers(nn.Module):
 
     @property
     def nbytes_per_task(self) -> int:
-        return 0 if self.shared else sum(buffer.nbytes for buffer in self._fresh.values())
+        return 0 if self.shared else self._nbytes
+
+    @property
+    def nbytes_shared(self) -> int:
+        return self._nbytes if self.shared else 0
+
+    @property
+    def _nbytes(self) -> int:
+        return sum(buffer.nbytes for buffer in self._fresh.values())
 
     def add(self, device: torch.device) -> None:
         """Add a fresh set for a new task, unless it shares the one that is there."""

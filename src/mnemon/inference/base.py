@@ -61,6 +61,16 @@ class AbstractInference(TaskModule, ABC):
         """Numbers that each further task adds."""
         return 0
 
+    @property
+    def nbytes_shared(self) -> int:
+        """Bytes of what all tasks share."""
+        return 4 * self.count()
+
+    @property
+    def nbytes_per_task(self) -> int:
+        """Bytes that each further task adds."""
+        return 4 * self.numel_per_task
+
 
 def vote(scores: Tensor, group: int) -> Tensor:
     """Return the scores [n, tasks] averaged over each `group` of inputs in a row, known to be of one task."""

@@ -117,6 +117,14 @@ class CombinedInference(AbstractInference):
     def numel_per_task(self) -> int:
         return len(self.ways) + sum(way.numel_per_task for way in self._each())
 
+    @property
+    def nbytes_shared(self) -> int:
+        return sum(way.nbytes_shared for way in self._each())
+
+    @property
+    def nbytes_per_task(self) -> int:
+        return 4 * len(self.ways) + sum(way.nbytes_per_task for way in self._each())
+
 
 def best_weights(scores: Tensor, right: int | Tensor) -> Tensor:
     r"""Return the weights [ways] with which the right tasks are likeliest, for scores [ways, n, tasks].

@@ -136,7 +136,14 @@ class StatisticsInference(AbstractInference):
         self._asked = None
 
     def count(self) -> int:
-        return self.kept.gram.numel() + sum(buffer.numel() for buffer in self.features.state_dict().values())
+        return sum(tensor.numel() for tensor in self._shared())
+
+    @property
+    def nbytes_shared(self) -> int:
+        return sum(tensor.nbytes for tensor in self._shared())
+
+    def _shared(self) -> list[Tensor]:
+        return [self.kept.gram, *self.features.state_dict().values()]
 
     @property
     def numel_per_task(self) -> int:
@@ -144,7 +151,6 @@ class StatisticsInference(AbstractInference):
 
     @property
     def nbytes_per_task(self) -> int:
-        """Bytes that each further task adds."""
         return 8 * self.n_classes * (self.kept.width + 1) + 4
 
 

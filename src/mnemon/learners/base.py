@@ -35,10 +35,13 @@ class Counts:
     """Numbers that the last task does not add, since nobody replays it."""
     bytes_per_task: int = -1
     """Bytes of the numbers stored for each further task; unless given, four for each number."""
+    bytes_learned: int = -1
+    """Bytes of what all tasks share; unless given, four for each number."""
 
     def __post_init__(self) -> None:
-        if self.bytes_per_task < 0:
-            object.__setattr__(self, "bytes_per_task", 4 * self.per_task)
+        for name, numbers in (("bytes_per_task", self.per_task), ("bytes_learned", self.learned)):
+            if getattr(self, name) < 0:
+                object.__setattr__(self, name, 4 * numbers)
 
     @property
     def compression(self) -> float:

@@ -137,7 +137,9 @@ class HAT(AbstractGatedLearner):
 
     def counts(self) -> Counts:
         plain = super().counts()
-        return replace(plain, learned=plain.learned + len(self.used))
+        return replace(
+            plain, learned=plain.learned + len(self.used), bytes_learned=plain.bytes_learned + self.used.nbytes
+        )
 
     def mechanisms(self) -> dict[str, str]:
         return {"held": "the protection of the weights of used units"}

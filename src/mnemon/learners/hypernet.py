@@ -197,7 +197,8 @@ class HypernetLearner(AbstractLearner):
             memory.target.n_weights,
             self.problem.n_tasks,
             count_spared(self.replay, self.problem.n_tasks),
-            memory.nbytes_per_task + inference.numel_per_task * memory.hypernet.readout.element_size(),
+            memory.nbytes_per_task + inference.nbytes_per_task,
+            memory.nbytes_shared + inference.nbytes_shared,
         )
 
 

@@ -53,5 +53,11 @@ class StatisticsLearner(AbstractLearner):
         with torch.device("meta"):
             size = sum(p.numel() for p in self.problem.network(self.problem.outputs.total).parameters())
         kept = self.inference
-        per_task, n_bytes = kept.numel_per_task, kept.nbytes_per_task
-        return Counts(kept.count(), per_task, size, self.problem.n_tasks, bytes_per_task=n_bytes)
+        return Counts(
+            kept.count(),
+            kept.numel_per_task,
+            size,
+            self.problem.n_tasks,
+            bytes_per_task=kept.nbytes_per_task,
+            bytes_learned=kept.nbytes_shared,
+        )

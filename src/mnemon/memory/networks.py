@@ -373,6 +373,12 @@ class NetworkMemory(AbstractMemory):
         return self.hypernet.embedding_size + self.buffers_of.numel_per_task + importance + self.rises
 
     @property
+    def nbytes_shared(self) -> int:
+        """Bytes that all tasks share."""
+        numbers = self.numel_shared - self.buffers_of.numel_shared
+        return numbers * self.hypernet.readout.element_size() + self.buffers_of.nbytes_shared
+
+    @property
     def nbytes_per_task(self) -> int:
         """Bytes that each further task adds."""
         numbers = self.numel_per_task - self.buffers_of.numel_per_task

@@ -20,7 +20,7 @@ def parameters(record: RunRecord) -> int:
 def stored_bytes(record: RunRecord) -> int:
     """Return how many bytes are stored after the last task, beside data."""
     c = record.counts
-    shared = BYTES_PER_NUMBER * (c["learned"] - c.get("spared", 0))
+    shared = c.get("bytes_learned", BYTES_PER_NUMBER * c["learned"]) - BYTES_PER_NUMBER * c.get("spared", 0)
     return int(shared + c["n_tasks"] * bytes_per_task(record))
 
 

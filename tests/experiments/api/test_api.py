@@ -188,7 +188,7 @@ ERRORS = {
     "compare([mnemon.AbstractLearner])": "The method AbstractLearner is not registered: put @mnemon.register_method",
     "compare(['joint'], resume='x')": "resume continues the methods and settings of its folder: leave out methods, ",
     "sweep(trials=0)": "trials must be above 0, not 0.",
-    "sweep({'preset': 'toy'})": "space: It searches nothing:",
+    "sweep({'preset': 'toy'})": "space: It has nothing to search:",
     "sweep('x', resume='y')": "resume continues the space and the study of its folder: leave out space, settings, ",
     "reproduce('table-9')": "Unknown ",
     "reproduce('table-1', budget='large')": "Unknown budget 'large'.",
