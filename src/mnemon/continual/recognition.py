@@ -315,7 +315,7 @@ class StatisticsRecogniser:
         self._whole, self._asked, self._owns = None, None, {}
 
     def width_for(self, n_classes: Sequence[int]) -> int:
-        """Return how many features tasks of so many classes may have."""
+        """Return how many features the sums may have, given the number of classes of each task."""
         assert self.features is not None
         return width_within(self.settings.room, self.features.width, sum(n_classes), len(n_classes), 4)
 
@@ -467,7 +467,7 @@ def classes_of(data: Data, goal: Goal) -> tuple[Tensor, int]:
 
 
 def is_whole(dtype: str) -> bool:
-    """Tell whether inputs of a type are whole numbers, such as token ids."""
+    """Tell whether inputs of a type are integers, such as token ids."""
     return dtype.startswith(("int", "uint")) and dtype != "uint8"
 
 
