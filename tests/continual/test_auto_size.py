@@ -55,6 +55,6 @@ def test_one_that_is_too_small_is_refused_with_what_is_possible():
     with pytest.raises(UsageError) as error:
         hypernet_for(1000, 0.1)
     assert str(error.value) == (
-        "A hypernetwork of 0.1 times 1,000 weights is too small to be of use: set compression to 0.46 or more, or "
+        "A hypernetwork of 0.1 times 1,000 weights is too small to be useful: set compression to 0.46 or more, or "
         "give hypernet=HypernetConfig(...)."
     )

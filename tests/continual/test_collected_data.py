@@ -210,12 +210,12 @@ BAD = [
     (lambda: DataLoader([{"x": x} for x in X]), EXAMPLE),
     (
         lambda: [(X[0], 1), (X[1, :2], 1)],
-        "data: its examples cannot be put together: stack expects each tensor to be equal size, but got [4] at entry "
+        "data: its examples cannot be combined: stack expects each tensor to be equal size, but got [4] at entry "
         "0 and [2] at entry 1.",
     ),
     (
         lambda: DataLoader([(X[0], 1), (X[1, :2], 1)], batch_size=1),
-        "data: its batches cannot be put together: Sizes of tensors must match except in dimension 0. Expected size 4"
+        "data: its batches cannot be combined: Sizes of tensors must match except in dimension 0. Expected size 4"
         " but got size 2 for tensor number 1 in the list.",
     ),
     (
@@ -237,7 +237,7 @@ def test_bad_data_are_named_in_one_line(make, message):
 
 
 def test_examples_that_cannot_be_joined_are_named():
-    with pytest.raises(UsageError, match=r"^data: its examples cannot be put together: default_collate: .*object"):
+    with pytest.raises(UsageError, match=r"^data: its examples cannot be combined: default_collate: .*object"):
         collect([(object(), 1), (object(), 2)])
 
 

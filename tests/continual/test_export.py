@@ -296,7 +296,7 @@ def test_a_file_that_answers_differently_is_not_left(model, ending, tmp_path, mo
     with pytest.raises(mnemon.UsageError) as error:
         export(model, "monday", path)
     assert message(error) == (
-        f"The network of task 'monday' was not exported: network{ending} would answer differently."
+        f"The network of task 'monday' was not exported: the outputs of network{ending} are different."
     )
     assert path.read_text() == "an earlier one"
     assert list(tmp_path.iterdir()) == [path]

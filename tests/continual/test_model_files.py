@@ -136,7 +136,7 @@ def test_a_loss_of_ones_own_is_given_again_after_loading(tmp_path):
 
     model.learn(data, task="own", loss=loss, steps=2, quiet=True)
     loaded = mnemon.load(model.save(tmp_path / "memory"), Net())
-    wanted = "Task 'own' was learned with a loss of your own, which no file holds: give loss=."
+    wanted = "Task 'own' was learned with your own loss, which is not in the file: give loss=."
     assert refused(lambda: loaded.evaluate(data, "own")) == wanted
     assert refused(lambda: loaded.relearn(data, "own")) == wanted
     assert loaded.evaluate(data, "own", loss=loss) == model.evaluate(data, "own")
@@ -163,21 +163,20 @@ def frozen_first() -> nn.Module:
 
 
 MISFITS = {
-    "{path} is of another module: 'last.weight' is [3, 16] (float32) there and [5, 16] (float32) in this module.": (
-        lambda: Net(5)
-    ),
-    "{path} is of another module: 'first.weight' is [16, 4] (float32) there and [16, 4] (float64) in this module.": (
-        lambda: Net().double()
-    ),
-    "{path} is of another module: 'first.weight' is [16, 4] (float32) there and missing in this module.": (
+    "{path} belongs to another module: 'last.weight' is [3, 16] (float32) in the file and [5, 16] (float32) "
+    "in this module.": (lambda: Net(5)),
+    "{path} belongs to another module: 'first.weight' is [16, 4] (float32) in the file and [16, 4] (float64) "
+    "in this module.": (lambda: Net().double()),
+    "{path} belongs to another module: 'first.weight' is [16, 4] (float32) in the file and missing in this module.": (
         lambda: nn.Linear(4, 3)
     ),
-    "{path} is of a module with its parameters in another order: 'first.weight' is there where 'last.weight' is in "
-    "this module.": Swapped,
-    "{path} was made with 'first.weight' free, and it is frozen in this module: set requires_grad as before.": (
+    "{path} belongs to a module with its parameters in another order: it has 'first.weight' where this module "
+    "has 'last.weight'.": Swapped,
+    "{path} was saved with 'first.weight' trainable, but it is frozen in this module: set requires_grad as before.": (
         frozen_first
     ),
-    "A file holds numbers and no code: load('{path}', module) with a module built as before.": lambda: None,
+    "The file holds weights but no code: call load('{path}', module) with a module of the same "
+    "architecture.": lambda: None,
     "ContinualModel takes an nn.Module, not str.": lambda: "Net",
 }
 
@@ -198,7 +197,7 @@ def test_weights_that_are_used_as_they_came_have_to_be_the_same(tmp_path):
     path = make(generate="last.*").save(tmp_path / "memory")
     torch.manual_seed(2)
     assert refused(lambda: mnemon.load(path, Net())) == (
-        f"{path} was made with other values of 'first.weight', which are used as they come: load the same "
+        f"{path} was saved with other values of 'first.weight', which are not generated: load the same "
         "(pretrained) weights into the module first."
     )
     torch.manual_seed(1)
@@ -236,10 +235,12 @@ DAMAGES = {
     "other numbers": "{path} is damaged: its content has changed since it was saved.",
     "empty": "{path} is damaged: ",
     "newer": f"{{path}} has format {FORMAT + 1}; this version reads format {FORMAT}.",
-    "without tasks": "{path} is damaged: its header holds no model (The setting 'header.tasks' is missing).",
-    "strange settings": "{path} is damaged: its header holds no model (",
-    "strange module": "{path} is damaged: its header holds no model (",
-    "other tensors": "{path} is damaged: its header holds no model (the hypernetwork that it claims is larger than",
+    "without tasks": "{path} is damaged: its header does not describe a model (The setting 'header.tasks' is "
+    "missing).",
+    "strange settings": "{path} is damaged: its header does not describe a model (",
+    "strange module": "{path} is damaged: its header does not describe a model (",
+    "other tensors": "{path} is damaged: its header does not describe a model (the hypernetwork that it "
+    "claims is larger than",
 }
 
 
@@ -319,10 +320,10 @@ def claims(path: str, value):
 CLAIMS = {
     "too many tasks": (
         lambda tensors, facts: facts.update(tasks=facts["tasks"] * 200_000),
-        "it names 200000 tasks, and the file holds 1",
+        "it lists 200000 tasks, but the file holds 1",
     ),
-    "many inputs": (claims("n_inputs", 10**7), "densities of 10000000 inputs are not 0 numbers"),
-    "no inputs": (claims("n_inputs", 0), "densities of 0 inputs are not 0 numbers"),
+    "many inputs": (claims("n_inputs", 10**7), "densities of 10000000 inputs do not fit 0 numbers"),
+    "no inputs": (claims("n_inputs", 0), "densities of 0 inputs do not fit 0 numbers"),
     "a wide hypernetwork": (
         claims("settings.hypernet", {"hidden": [10**9, 10**9]}),
         "the hypernetwork that it claims is larger than the 3317 numbers in the file",
@@ -334,19 +335,19 @@ CLAIMS = {
     "a large chunk": (claims("settings.hypernet", {"chunk": 10**15}), "the hypernetwork that it claims is"),
     "large adapters": (
         claims("settings.adapters", {"layers": "*", "rank": 10**12}),
-        "adapters of rank 1000000000000 are not 163 numbers",
+        "adapters of rank 1000000000000 do not fit 163 numbers",
     ),
     "words for numbers": (claims("n_learned", "two"), "header.n_learned must be a whole number, not 'two'"),
-    "fewer learned": (claims("n_learned", 0), "its tasks are not among 0 that were learned"),
+    "fewer learned": (claims("n_learned", 0), "it has a task that is not among the 0 learned ones"),
     "no name": (claims("tasks.0.name", 3), "task.name must be a word, not 3"),
-    "a name that means something": (claims("tasks.0.name", "unknown"), "two tasks are called 'unknown', or"),
-    "classes twice": (claims("tasks.0.classes", [1, 1]), "task 'one' has no classes, or some twice"),
-    "no entropies": (claims("tasks.0.entropies", None), "task 'one' does not say how sure it is of classes"),
+    "a name that means something": (claims("tasks.0.name", "unknown"), "two tasks have the name 'unknown', or"),
+    "classes twice": (claims("tasks.0.classes", [1, 1]), "task 'one' has no classes, or some of them twice"),
+    "no entropies": (claims("tasks.0.entropies", None), "task 'one' needs the entropies of its answers"),
     "three entropies": (
         claims("tasks.0.entropies", [1.0, 2, 3]),
         "task.entropies must be a list of 2 values, not of 3",
     ),
-    "no inputs of a task": (claims("tasks.0.inputs", []), "task 'one' was learned from nothing"),
+    "no inputs of a task": (claims("tasks.0.inputs", []), "task 'one' has no inputs, or"),
     "a negative seed": (claims("settings.seed", -1), "seed must be a whole number of at least 0, not -1"),
 }
 
@@ -356,7 +357,7 @@ def test_a_header_that_claims_what_the_file_does_not_hold_is_refused(claim, file
     change, reason = CLAIMS[claim]
     path = crafted(file, tmp_path / "copy.mnemon", change)
     assert refused(lambda: mnemon.load(path, Net())).startswith(
-        f"{path} is damaged: its header holds no model ({reason}"
+        f"{path} is damaged: its header does not describe a model ({reason}"
     )
 
 

@@ -121,7 +121,7 @@ def test_an_input_is_recognised_alike_in_whatever_company(with_densities):
 
 
 REFUSED = {
-    "recognise='density' needs inputs of one size: these have 3 numbers, and not 4.": lambda m: m.predict(
+    "recognise='density' needs inputs of one size: these have 3 numbers instead of 4.": lambda m: m.predict(
         torch.rand(5, 3)
     ),
     "Images must have values from 0 to 1; these run from 0 to 2: scale them (in experiments with CIFAR: "
@@ -167,7 +167,7 @@ def test_only_tasks_of_classes_are_inferred_by_entropy():
     assert refused(lambda: model.predict(inputs)) == "Nothing was learned yet."
     model.learn((inputs, inputs[:, :3].clone()), task="numbers", steps=1, quiet=True)
     assert refused(lambda: model.predict(inputs)) == (
-        "Only tasks of classes can be inferred; say which task it is (such as 'numbers')."
+        "Only tasks with classes can be inferred by entropy; give the task (such as task='numbers')."
     )
 
 
@@ -263,7 +263,7 @@ def test_tasks_of_numbers_and_of_labels_are_recognised_too():
     assert model.predict(fresh - 2).label.dtype == torch.bool
     assert model.predict(fresh).choices == (("numbers", None), ("labels", None), ("classes", 0), ("classes", 1))
     mixed = torch.cat([fresh[:3], fresh[:3] + 2])
-    assert "ask model.recognise(x) which" in refused(lambda: model.predict(mixed))
+    assert "call model.recognise(x), then" in refused(lambda: model.predict(mixed))
     assert "'numbers' has none" in refused(lambda: model.evaluate((inputs, inputs[:, :3]), "numbers", infer=True))
 
 
@@ -284,7 +284,7 @@ def test_recognition_says_which_tasks_can_hardly_be_told_apart():
     assert found.tasks == ("one", "two", "again")
     assert found.right[1] > 95
     assert [(task, other) for task, other, _ in found.confused] == [("again", "one")]
-    assert str(found).startswith("'again' can hardly be told from 'one': ")
+    assert str(found).startswith("'again' is hard to tell from 'one': ")
     model.forget("one")
     assert model.recognition().confused == ()
 
@@ -298,7 +298,7 @@ def test_only_statistics_know_how_well_tasks_are_told_apart():
 def test_without_recognition_a_task_has_to_be_named():
     model = make(recognise=None)
     model.learn(clouds(0), task="one", steps=1, quiet=True)
-    assert refused(lambda: model.predict(clouds(0)[0])) == "recognise=None: say which task it is (such as 'one')."
+    assert refused(lambda: model.predict(clouds(0)[0])) == "recognise=None: give the task (such as task='one')."
     assert model.predict(clouds(0)[0], "one").task[0] == "one"
 
 
@@ -369,7 +369,9 @@ def test_features_may_be_a_layer_or_a_function(tmp_path, own):
     assert model.recognise(inputs).count("two") > 150
     path = model.save(tmp_path / "model")
     if own:
-        with pytest.raises(mnemon.CheckpointError, match=r"which no file holds: load\(\.\.\., recognise=Statistics"):
+        with pytest.raises(
+            mnemon.CheckpointError, match=r"which is not in the file: call load\(\.\.\., recognise=Statistics"
+        ):
             mnemon.load(path, Net())
     again = mnemon.load(path, Net(), recognise=way if own else None)
     assert torch.equal(again.predict(inputs).probability, model.predict(inputs).probability)
@@ -449,7 +451,7 @@ def test_an_object_without_the_two_methods_is_refused():
 
 def test_what_a_file_says_need_not_be_said_again(tmp_path, by_statistics):
     path = by_statistics.save(tmp_path / "model")
-    with pytest.raises(mnemon.CheckpointError, match="says itself how tasks are recognised"):
+    with pytest.raises(mnemon.CheckpointError, match="already says how tasks are recognised"):
         mnemon.load(path, Net(), recognise=Nearest())
     again = mnemon.load(path, Net())
     inputs, _ = pictures(2, seed=4)
@@ -465,7 +467,7 @@ def test_what_a_file_says_need_not_be_said_again(tmp_path, by_statistics):
         ({"room": 10}, "room must be a whole number of at least 1000, not 10."),
         ({"false_alarms": 1}, "false_alarms must be above 0 and below 1, not 1."),
         ({"layer": 3}, "layer must be the name of a layer, not 3."),
-        ({"features": 3}, "features must be a function of the inputs, and no layer be named beside it."),
+        ({"features": 3}, "features must be a function of the inputs; layer must be empty then."),
     ],
 )
 def test_wrong_settings_of_statistics_are_named(settings, message):

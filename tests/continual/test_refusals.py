@@ -19,10 +19,10 @@ NAMES = "A task's name must be some text other than 'unknown', not "
 
 MESSAGES = {
     # Names
-    "There is a task 'monday' already: take another name, relearn it, or forget it first.": lambda m: m.learn(
+    "There is a task 'monday' already: choose another name, relearn it, or forget it first.": lambda m: m.learn(
         (X, Y), task="monday"
     ),
-    "There is a task 'tuesday' already: take another name, relearn it, or forget it first.": lambda m: m.rename(
+    "There is a task 'tuesday' already: choose another name, relearn it, or forget it first.": lambda m: m.rename(
         "monday", "tuesday"
     ),
     "Unknown task 'monda'. Did you mean 'monday'? Choose one of: monday, tuesday.": lambda m: m.predict(X, "monda"),
@@ -49,21 +49,20 @@ MESSAGES = {
     "training, got input size torch.Size([1, 16])": lambda m: m.learn((X, Y), task="x", batch_size=1),
     "The module cannot take these inputs ((7,) float32; it was learned with (4,) float32): mat1 and mat2 shapes "
     "cannot be multiplied (3x7 and 4x16)": lambda m: m.predict(torch.rand(3, 7), "monday"),
-    "The inputs do not fit task 'monday': an example is () float32 here, and it was learned with (4,) float32. One "
-    "example needs a batch around it: x[None].": lambda m: m.predict(X[0], "monday"),
-    "The inputs do not fit task 'monday': an example is (2, 2) float32 here, and it was learned with (4,) float32.": (
-        lambda m: m.predict(X.view(-1, 2, 2), "monday")
-    ),
-    "inputs are masked: fill what is masked (.filled(0)), or leave those examples out.": lambda m: m.predict(
+    "The inputs do not fit task 'monday': an example is () float32, but the task was learned with (4,) "
+    "float32. A single example needs a batch dimension: x[None].": lambda m: m.predict(X[0], "monday"),
+    "The inputs do not fit task 'monday': an example is (2, 2) float32, but the task was learned with (4,) "
+    "float32.": (lambda m: m.predict(X.view(-1, 2, 2), "monday")),
+    "inputs are masked: fill the masked values (.filled(0)), or leave out these examples.": lambda m: m.predict(
         np.ma.masked_array(X.numpy(), X.numpy() > 0.5), "monday"
     ),
-    "data: targets are masked: fill what is masked (.filled(0)), or leave those examples out.": lambda m: m.learn(
+    "data: targets are masked: fill the masked values (.filled(0)), or leave out these examples.": lambda m: m.learn(
         (X, np.ma.masked_array(Y.numpy(), Y.numpy() > 0)), "x"
     ),
     "inputs hold no values: they are on the device 'meta'.": lambda m: m.predict(X.to("meta"), "monday"),
-    "data: its examples cannot be put together: stack expects each tensor to be equal size, but got [4] at entry 0 "
+    "data: its examples cannot be combined: stack expects each tensor to be equal size, but got [4] at entry 0 "
     "and [3] at entry 1.": lambda m: m.learn(DataLoader([(X[0], 0), (X[0, :3], 1)], batch_size=2), "x"),
-    "A class is a whole number below 2**63; there is a larger one.": lambda m: m.learn(
+    "Classes must be below 2**63; there is a larger one.": lambda m: m.learn(
         (X, Y.numpy().astype(np.uint64) + np.uint64(2**63)), "x"
     ),
     # Names, devices and files
@@ -72,15 +71,17 @@ MESSAGES = {
     ),
     "The model cannot move to 'meta': it holds no values.": lambda m: m.to("meta"),
     "The model cannot move to '': Device string must not be empty.": lambda m: m.to(""),
-    "A model's file needs a name; '.' is none.": lambda m: m.save(""),
-    "A model's file is named by a path, not by NoneType.": lambda m: m.save(None),
+    "The file of a model needs a name; '.' has none.": lambda m: m.save(""),
+    "The file of a model must be a path, not NoneType.": lambda m: m.save(None),
     # Targets
-    "Task 'x' has 5 classes, but the module has 3 outputs (or loss='numbers' is meant).": lambda m: m.learn(
-        (X, torch.arange(120) % 5), task="x"
+    "Task 'x' has 5 classes, but the module has 3 outputs (for a regression, give loss='numbers').": lambda m: (
+        m.learn((X, torch.arange(120) % 5), task="x")
     ),
-    "Task 'x' has only class 1: there is nothing to tell apart.": lambda m: m.learn((X, Y * 0 + 1), task="x"),
-    "There is no class: all targets are -100, which does not count.": lambda m: m.learn((X, Y * 0 - 100), task="x"),
-    "Task 'monday' has no class 1: give a new task the new classes.": lambda m: m.relearn((X, Y * 0 + 1), "monday"),
+    "Task 'x' has only class 1: it needs at least two classes.": lambda m: m.learn((X, Y * 0 + 1), task="x"),
+    "There is no class: all targets are -100, which is ignored.": lambda m: m.learn((X, Y * 0 - 100), task="x"),
+    "Task 'monday' has no class 1: learn the new classes as a new task.": lambda m: m.relearn(
+        (X, Y * 0 + 1), "monday"
+    ),
     "Task 'x' has no class 7, 8, which the validation data hold.": lambda m: m.learn(
         (X, Y), task="x", validation=(X, Y + 7)
     ),
@@ -94,7 +95,7 @@ MESSAGES = {
     "(3,).": lambda m: m.evaluate((X, Y[:, None].expand(-1, 2) + 4), "monday"),
     "Classes must be whole numbers, not float32.": lambda m: m.learn((X, X[:, 0].clone()), task="x", loss="classes"),
     "Classes must be whole numbers, not bool.": lambda m: m.evaluate((X, Y == 1), "monday"),
-    "Labels must be 0 or 1 (or truth values).": lambda m: m.learn((X, Y + 1), task="x", loss="labels"),
+    "Labels must be 0 or 1 (or booleans).": lambda m: m.learn((X, Y + 1), task="x", loss="labels"),
     # Options
     "Give epochs or steps, not both.": lambda m: m.learn((X, Y), task="x", epochs=1, steps=1),
     "steps must be a whole number of at least 1, not 0.": lambda m: m.learn((X, Y), task="x", steps=0),
@@ -107,20 +108,20 @@ MESSAGES = {
     "Unknown loss 'clases'. Did you mean 'classes'? Choose one of: auto, classes, labels, numbers.": lambda m: (
         m.learn((X, Y), task="x", loss="clases")
     ),
-    "loss must be a word or a function of outputs and targets, not int.": lambda m: m.learn((X, Y), "x", loss=3),
+    "loss must be a name or a function of outputs and targets, not int.": lambda m: m.learn((X, Y), "x", loss=3),
     "Task 'monday' was learned with classes: leave out the loss.": lambda m: m.relearn(
         (X, Y), "monday", loss=nn.functional.cross_entropy
     ),
     "Task 'monday' was learned with classes: it takes no other loss.": lambda m: m.evaluate(
         (X, Y), "monday", loss=nn.functional.cross_entropy
     ),
-    "A loss must return one number as a tensor, such as a mean; this one returns float.": lambda m: m.learn(
+    "A loss must return a tensor with one number, such as a mean; this one returns float.": lambda m: m.learn(
         (X, Y), task="x", loss=lambda outputs, targets: 1.0
     ),
-    "A loss must return one number as a tensor, such as a mean; this one returns a tensor of shape (2,).": (
+    "A loss must return a tensor with one number, such as a mean; this one returns a tensor of shape (2,).": (
         lambda m: m.learn((X, Y), task="x", loss=lambda outputs, targets: outputs.mean(1))
     ),
-    "The loss does not follow from the outputs: it has no gradient.": lambda m: m.learn(
+    "The loss does not depend on the outputs: it has no gradient.": lambda m: m.learn(
         (X, Y), task="x", loss=lambda outputs, targets: targets.float().mean()
     ),
 }
@@ -169,10 +170,8 @@ SETTINGS = {
     "ContinualModel takes an nn.Module, not str.": lambda: mnemon.ContinualModel("net"),
     "ContinualModel takes an nn.Module, not type.": lambda: mnemon.ContinualModel(Net),
     "NoParameters has no parameters: there is nothing to learn.": lambda: mnemon.ContinualModel(NoParameters()),
-    "The module has lazy parameters: run it once on an example before.": lambda: mnemon.ContinualModel(
-        nn.LazyLinear(3)
-    ),
-    "The module has no values yet (it is on the device 'meta'): load its weights before.": lambda: (
+    "The module has lazy parameters: run it on an example first.": lambda: mnemon.ContinualModel(nn.LazyLinear(3)),
+    "The module has no values yet (it is on the device 'meta'): load its weights first.": lambda: (
         mnemon.ContinualModel(nn.Linear(3, 3, device="meta"))
     ),
     "NoCopies cannot be copied: a handle is open": lambda: mnemon.ContinualModel(NoCopies()),
@@ -182,24 +181,24 @@ SETTINGS = {
     "'weight' holds complex numbers, which cannot be generated: leave it out or freeze it.": lambda: (
         mnemon.ContinualModel(nn.Linear(2, 2, dtype=torch.complex64))
     ),
-    "No parameter of Net is called like 'last.wieght'. Did you mean 'last.weight'? It has: first.weight, first.bias, "
+    "No parameter of Net matches 'last.wieght'. Did you mean 'last.weight'? It has: first.weight, first.bias, "
     "norm.weight, norm.bias, last.weight, last.bias.": lambda: make(generate=["first.*", "last.wieght"]),
-    "generate must be a pattern over parameter names, or a list of them, not [].": lambda: make(generate=[]),
-    "generate must be a pattern over parameter names, or a list of them, not 3.": lambda: make(generate=3),
+    "generate must be a pattern of parameter names, or a list of patterns, not [].": lambda: make(generate=[]),
+    "generate must be a pattern of parameter names, or a list of patterns, not 3.": lambda: make(generate=3),
     "With adapters nothing else is generated: leave out generate.": lambda: make(
         generate="last.*", adapters=mnemon.LoRA()
     ),
     "adapters must be a LoRA(...), not 4.": lambda: make(adapters=4),
     "hypernet must be a HypernetConfig(...), not {'chunk': 3}.": lambda: make(hypernet={"chunk": 3}),
-    "No linear layer of Net is called like 'x*'; it has: first, last.": lambda: make(adapters=mnemon.LoRA("x*")),
-    "The layers of LoRA must be a pattern over their names, not ['first'].": lambda: mnemon.LoRA(["first"]),
+    "No linear layer of Net matches 'x*'; it has: first, last.": lambda: make(adapters=mnemon.LoRA("x*")),
+    "The layers of LoRA must be a pattern of layer names, not ['first'].": lambda: mnemon.LoRA(["first"]),
     "The rank of an adapter must be a whole number of at least 1, not 0.": lambda: mnemon.LoRA(rank=0),
-    "An adapter needs a module around its linear layer: wrap it in nn.Sequential.": lambda: mnemon.ContinualModel(
-        nn.Linear(3, 3), adapters=mnemon.LoRA()
+    "The module itself is a linear layer, which cannot get an adapter: wrap it in nn.Sequential.": lambda: (
+        mnemon.ContinualModel(nn.Linear(3, 3), adapters=mnemon.LoRA())
     ),
     "compression must be a finite number above 0, not 0.": lambda: make(compression=0),
     "compression must be a finite number above 0, not '1'.": lambda: make(compression="1"),
-    "A hypernetwork of 0.5 times 163 weights is too small to be of use: set compression to 1.8 or more, or give "
+    "A hypernetwork of 0.5 times 163 weights is too small to be useful: set compression to 1.8 or more, or give "
     "hypernet=HypernetConfig(...).": lambda: make(memory="generated", compression=0.5),
     "beta must be a finite number of at least 0, not -1.": lambda: make(beta=-1),
     "beta must be a finite number of at least 0, not None.": lambda: make(beta=None),
@@ -257,13 +256,13 @@ class Several(Net):
 
 
 NOT_FUNCTIONAL = (
-    "{} does not compute with the weights that it is given; hooks or copies of its parameters may be the reason."
+    "{} does not use the weights that are generated for it; hooks or copies of its parameters may be the reason."
 )
 MODULES = {
     Hooked: NOT_FUNCTIONAL.format("Hooked"),
     Kept: NOT_FUNCTIONAL.format("Kept"),
     Several: "The module must return one tensor, not tuple.",
-    lambda: Net(1): "Task 'one': with one output there is nothing to tell apart; give each class one.",
+    lambda: Net(1): "Task 'one': the module has only one output; it needs one for each class.",
 }
 
 
@@ -290,7 +289,7 @@ def test_paths_that_no_file_can_have_are_refused(learned, tmp_path):
 
 
 def test_without_a_task_too_an_example_needs_its_batch(learned):
-    assert refused(lambda: learned.predict(X[0])).endswith("One example needs a batch around it: x[None].")
+    assert refused(lambda: learned.predict(X[0])).endswith("A single example needs a batch dimension: x[None].")
 
 
 class Detached(Net):
@@ -311,7 +310,7 @@ def test_a_scripted_module_is_refused():
         warnings.simplefilter("ignore", DeprecationWarning)
         scripted = torch.jit.script(nn.Linear(4, 2))
     assert refused(lambda: mnemon.ContinualModel(scripted)) == (
-        "A scripted module cannot take weights from outside: give the module that it was made from."
+        "A scripted module cannot use generated weights: give the original module."
     )
 
 

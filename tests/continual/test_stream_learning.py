@@ -127,8 +127,8 @@ X, Y = pictures(0, n=32)
 BAD = {
     "batch 3 has class 3; with 3 outputs, classes are 0 to 2.": (X, Y + 2),
     "batch 3 has class -1; with 3 outputs, classes are 0 to 2.": (X, Y - 1),
-    "batch 3 has (3,) float32 and () int64 for inputs and target of an example; those before it have (4,) float32 "
-    "and () int64.": (X[:, :3], Y),
+    "An example of batch 3 is (3,) float32 and () int64 (inputs and target); in the batches before, it is (4,) "
+    "float32 and () int64.": (X[:, :3], Y),
     "batch 3: inputs hold a value that is not finite, first in example 0.": (X * float("nan"), Y),
     "batch 3: it is empty.": (X[:0], Y[:0]),
     "batch 3: there are 32 inputs but 31 targets.": (X, Y[1:]),
@@ -156,12 +156,12 @@ def test_a_batch_out_of_range_is_named_where_densities_are_learned():
 
 EMPTY = {
     "The stream is empty.": lambda m: m.learn_stream([]),
-    "A stream must be batches one after another, not int.": lambda m: m.learn_stream(5),
+    "A stream must be an iterable of batches, not int.": lambda m: m.learn_stream(5),
     "steps must be a whole number of at least 1, not 0.": lambda m: m.learn_stream(batches("a"), steps=0),
     "recent must be a whole number of at least 1, not 1.5.": lambda m: m.learn_stream(batches("a"), recent=1.5),
     "patience must be a whole number of at least 1, not -1.": lambda m: m.learn_stream(batches("a"), patience=-1),
     "A task's name must be some text other than 'unknown', not ''.": lambda m: m.learn_stream(batches("a"), name=""),
-    "There is no class: all targets are -100, which does not count.": lambda m: m.learn_stream([(X, Y * 0 - 100)]),
+    "There is no class: all targets are -100, which is ignored.": lambda m: m.learn_stream([(X, Y * 0 - 100)]),
     "The module cannot take the inputs of batch 0 ((3,) float32): mat1 and mat2 shapes cannot be multiplied (2x3 and "
     "4x16)": lambda m: m.learn_stream([(X[:, :3], Y)]),
 }

@@ -32,7 +32,7 @@ from mnemon.experiments.sweep.space import load_space
 from mnemon.experiments.sweep.trials import MOST_TRIES, Sweep, run_sweep
 from mnemon.notation import read_toml
 from mnemon.results.record import RunRecord
-from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, rank, read_trials, shown, write_best
+from mnemon.results.sweep import COUNTED, SweepRecord, Trial, command, rank, read_trials, render_sweep, write_best
 from mnemon.training.trainer import Stopped
 
 PLACE = Compute("cpu")
@@ -396,7 +396,7 @@ def test_the_best_of_accuracies_is_the_highest_and_can_be_pasted(tmp_path):
         "--set method.beta=1e-05"
     )
     text = io.StringIO()
-    Console(file=text, width=120).print(shown(record, [best]))
+    Console(file=text, width=120).print(render_sweep(record, [best]))
     assert text.getvalue().startswith(
         "\nSweep of split-digits  % correct on held-out training data, mean over tasks; seed 0\n"
         "In all trials: method.name=hypernet\n"

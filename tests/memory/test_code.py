@@ -32,7 +32,7 @@ def test_a_code_is_hardly_longer_than_the_entropy(spread):
 
 
 def test_numbers_too_large_are_refused():
-    with pytest.raises(ValueError, match="16777216 is too large to be coded: 16777215 is the most"):
+    with pytest.raises(ValueError, match="16777216 is too large to be coded: the maximum is 16777215"):
         encode([np.array([LARGEST + 1])])
 
 

@@ -62,7 +62,7 @@ def test_a_task_that_starts_from_another_is_coded_beside_it():
     teach(found, 0, steps=60)
     teach(found, 0, origin=0, steps=2)
     assert found.codes[1].reference == 0
-    assert len(found.codes[1].code) < len(found._code(found._checked(1), -1))
+    assert len(found.codes[1].code) < len(found._code(found._decode_verified(1), -1))
 
 
 def line_of_four() -> ExactMemory:
@@ -110,7 +110,7 @@ def test_other_weights_to_start_from_are_refused():
     teach(found, 0)
     with torch.no_grad():
         again.own[7] += 1e-6
-    with pytest.raises(CheckpointError, match="The weights to start from are other ones than when it was saved"):
+    with pytest.raises(CheckpointError, match="The starting weights are not those of the saved model"):
         again.take_coded(found.coded(), 1)
 
 

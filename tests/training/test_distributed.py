@@ -195,7 +195,7 @@ def test_parts_of_a_batch_add_up_to_it():
         (["method=hat"], 8, "Processes can share hypernet, online-ewc, synaptic-intelligence, finetuned-target, from-scratch, from-scratch-hypernet, joint, but not hat: run it without torchrun."),
         (["lookahead=differentiated"], 8, "Processes cannot share a differentiated lookahead: use lookahead=constant."),
         ([], 1, "training.batch_size is 1: too small for 2 processes."),
-        (["method=joint"], 4, "training.batch_size is 4: of each of 4 earlier tasks a step has 1, too few for 2 processes; take at least 5."),
+        (["method=joint"], 4, "training.batch_size is 4: a step has 1 examples of each of 4 earlier tasks, too few for 2 processes; use at least 5."),
     ],
 )  # fmt: skip
 def test_what_does_not_come_to_the_same_is_refused(words, batch_size, message):
@@ -216,9 +216,9 @@ def test_the_least_batch_that_is_named_has_enough_of_every_earlier_task():
 @pytest.mark.parametrize(
     ("device", "gpus", "message"),
     [
-        ("cuda", 0, "This machine has GPUs for 0 of its 2 processes: take --device cpu."),
-        ("cuda", 1, "This machine has GPUs for 1 of its 2 processes: take torchrun --nproc-per-node 1, or --device cpu."),
-        ("auto", 1, "This machine has GPUs for 1 of its 2 processes: take torchrun --nproc-per-node 1, or --device cpu."),
+        ("cuda", 0, "This machine has GPUs for 0 of its 2 processes: use --device cpu."),
+        ("cuda", 1, "This machine has GPUs for 1 of its 2 processes: use torchrun --nproc-per-node 1, or --device cpu."),
+        ("auto", 1, "This machine has GPUs for 1 of its 2 processes: use torchrun --nproc-per-node 1, or --device cpu."),
         ("cuda:1", 2, "--device cuda:1 is one GPU for all processes: use --device cuda, and each process gets its own."),
     ],
 )  # fmt: skip

@@ -160,7 +160,7 @@ def test_checkpoints_come_with_the_clock_and_at_the_end_of_a_task(make_trainer, 
 
 def test_a_checkpoint_of_another_seed_is_refused(make_trainer, tmp_path):
     make_trainer(folder=tmp_path).run()
-    with pytest.raises(CheckpointError, match=r"^The checkpoint in .* is of seed 0, not 1\.$"):
+    with pytest.raises(CheckpointError, match=r"^The checkpoint in .* has seed 0, not 1.$"):
         make_trainer(folder=tmp_path, seed=1).resume()
 
 

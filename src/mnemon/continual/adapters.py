@@ -32,7 +32,7 @@ class LoRA:
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
-            raise UsageError(f"The layers of LoRA must be a pattern over their names, not {self.layers!r}.")
+            raise UsageError(f"The layers of LoRA must be a pattern of layer names, not {self.layers!r}.")
         if not isinstance(self.rank, int) or self.rank < 1:
             raise UsageError(f"The rank of an adapter must be a whole number of at least 1, not {self.rank!r}.")
 
@@ -70,9 +70,11 @@ def adapt(module: nn.Module, lora: LoRA) -> list[str]:
     found = {name: layer for name, layer in every.items() if _is_meant(name, lora)}
     if not found:
         there = f"it has: {', '.join(list(every)[:8])}{', …' if len(every) > 8 else ''}" if every else "it has none"
-        raise UsageError(f"No linear layer of {type(module).__name__} is called like '{lora.layers}'; {there}.")
+        raise UsageError(f"No linear layer of {type(module).__name__} matches '{lora.layers}'; {there}.")
     if "" in found:
-        raise UsageError("An adapter needs a module around its linear layer: wrap it in nn.Sequential.")
+        raise UsageError(
+            "The module itself is a linear layer, which cannot get an adapter: wrap it in nn.Sequential."
+        )
     # A layer that is used in two places has two names, and one adapter.
     adapted = {id(layer): AdaptedLinear(layer, lora.rank) for layer in found.values()}
     for name, layer in every.items():

@@ -1,4 +1,4 @@
-"""How large a hypernetwork should be for a module, so that the user need not know."""
+"""Choose the size of a hypernetwork for a module."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ EMBEDDING = 32
 WIDTHS = (32, 24, 16, 12, 8, 6, 4)
 """Widths of the two feature layers that are tried, the widest first."""
 ROWS = 33
-"""Rows of a hypernetwork for which no size is wanted: with fewer of them it would learn in larger steps."""
+"""Rows of a hypernetwork of default size."""
 HELD_AT_ONCE = 512
-"""Rows of earlier tasks that a step holds: all of some fifteen tasks; of more, others in every step, at one cost."""
+"""Rows of earlier tasks in a step's penalty: all rows of about fifteen tasks, or a sample if there are more tasks."""
 
 
 def hypernet_for(n_weights: int, compression: float | None = None) -> HypernetConfig:
     """Return the settings of a hypernetwork with at most compression times as many parameters as it generates.
 
-    It uses nearly all of them, but never more than about 33 for each weight. If nothing is wanted it has as many as
-    it generates, and three thousand more.
+    It uses nearly all of them, but at most about 33 for each weight. Without `compression`, it has about three
+    thousand parameters more than it generates.
     """
     if compression is None:
         return _config(WIDTHS[0], -(-n_weights // ROWS))
@@ -30,7 +30,7 @@ def hypernet_for(n_weights: int, compression: float | None = None) -> HypernetCo
         if chunk := _chunk(width, n_weights, compression * n_weights):
             return _config(width, chunk)
     raise UsageError(
-        f"A hypernetwork of {compression:g} times {n_weights:,} weights is too small to be of use: set compression "
+        f"A hypernetwork of {compression:g} times {n_weights:,} weights is too small to be useful: set compression "
         f"to {_round_up(_least(n_weights) / n_weights):g} or more, or give hypernet=HypernetConfig(...)."
     )
 
@@ -50,7 +50,7 @@ def _chunk_embedding(width: int) -> int:
 
 
 def _chunk(width: int, n_weights: int, budget: float) -> int | None:
-    """Return the largest chunk c with which a hypernetwork of this width keeps to its budget; None if there is none.
+    """Return the largest chunk c with which a hypernetwork of this width stays within its budget; None if none does.
 
     features + (n / c) * chunk embedding + (width + 1) * c = budget, a quadratic equation.
     """
@@ -67,12 +67,12 @@ def _chunk(width: int, n_weights: int, budget: float) -> int | None:
 
 
 def _least_chunk(width: int, n_weights: int) -> int:
-    """Return the smallest chunk that is of use: the fewer weights share a row, the more rows there are."""
+    """Return the smallest useful chunk: the fewer weights share a row, the more rows there are."""
     return min(2 * width, n_weights)
 
 
 def _count(width: int, chunk: int, n_weights: int) -> int:
-    """Return the parameters of a hypernetwork."""
+    """Return the number of parameters of a hypernetwork."""
     return _features(width) + -(-n_weights // chunk) * _chunk_embedding(width) + (width + 1) * chunk
 
 
@@ -81,7 +81,7 @@ def _features(width: int) -> int:
 
 
 def _least(n_weights: int) -> int:
-    """Return the parameters of the smallest hypernetwork that is of use."""
+    """Return the number of parameters of the smallest useful hypernetwork."""
     width = WIDTHS[-1]
     best = math.sqrt(n_weights * _chunk_embedding(width) / (width + 1))
     chunk = min(n_weights, max(_least_chunk(width, n_weights), math.ceil(best)))

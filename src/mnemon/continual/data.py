@@ -1,4 +1,4 @@
-"""What people hand over as data, made into whole tensors."""
+"""Convert the user's data into whole tensors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Data:
 
     @property
     def device(self) -> torch.device:
-        """Where the examples lie."""
+        """The device of the examples."""
         return self.targets.device
 
     def batch(self, index: Tensor | slice) -> tuple[Inputs, Tensor]:
@@ -126,7 +126,7 @@ def _batches(dataset: Any, what: str) -> Iterable[Any]:
         try:
             return default_collate(examples)
         except (TypeError, RuntimeError, ValueError) as error:
-            raise UsageError(f"{what}: its examples cannot be put together: {reason_of(error)}.") from error
+            raise UsageError(f"{what}: its examples cannot be combined: {reason_of(error)}.") from error
 
     if not isinstance(dataset, IterableDataset) and not len(dataset):
         return []
@@ -134,11 +134,11 @@ def _batches(dataset: Any, what: str) -> Iterable[Any]:
 
 
 def _read(batches: Iterable[Any], what: str) -> Iterable[Any]:
-    """Give the batches of a loader; examples that it cannot put together are the user's to mend."""
+    """Yield the batches of a loader; raise UsageError if it cannot combine the examples."""
     try:
         yield from batches
     except (RuntimeError, TypeError) as error:  # of the loader's collate function
-        raise UsageError(f"{what}: its examples cannot be put together: {reason_of(error)}.") from error
+        raise UsageError(f"{what}: its examples cannot be combined: {reason_of(error)}.") from error
 
 
 def _join(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple[list[Tensor], Tensor]:
@@ -162,13 +162,13 @@ def _join(batches: Iterable[Any], what: str, with_task: bool = False) -> tuple[l
     try:
         *inputs, targets = (torch.cat(column) for column in columns)
     except RuntimeError as error:
-        raise UsageError(f"{what}: its batches cannot be put together: {reason_of(error)}.") from error
+        raise UsageError(f"{what}: its batches cannot be combined: {reason_of(error)}.") from error
     return inputs, targets
 
 
 def _tensor(values: Any, what: str) -> Tensor:
     if np.ma.is_masked(values):
-        raise UsageError(f"{what} are masked: fill what is masked (.filled(0)), or leave those examples out.")
+        raise UsageError(f"{what} are masked: fill the masked values (.filled(0)), or leave out these examples.")
     if _is_array(values) and not isinstance(values, Tensor):
         values = np.asarray(values)
         if values.dtype.kind not in "biuf":
@@ -191,7 +191,7 @@ def _tensor(values: Any, what: str) -> Tensor:
 
 
 def _check_dense(tensor: Tensor, what: str) -> None:
-    """Refuse tensors that are no whole block of plain numbers."""
+    """Refuse tensors that are not dense blocks of plain numbers."""
     if tensor.is_nested:
         raise UsageError(f"{what} must be of one shape, not nested: pad them.")
     if tensor.layout != torch.strided:
@@ -207,7 +207,7 @@ def _target_tensor(targets: Tensor) -> Tensor:
         return targets
     found = targets.long()
     if targets.dtype == torch.uint64 and bool((found < 0).any()):
-        raise UsageError("A class is a whole number below 2**63; there is a larger one.")
+        raise UsageError("Classes must be below 2**63; there is a larger one.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""A small model of how the inputs of each task look, by which a task is recognised."""
+"""A small density model of each task's inputs, to infer the task of an input."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mnemon.problem import pixels_of
 DENSITY = DensityConfig(
     encoder=(64, 64), decoder=(64, 64), latent=8, clip=100.0, sample=Sample.ROWS, sample_size=HELD_AT_ONCE
 )
-"""The model of a task's inputs, but for its size and how firmly it is held."""
+"""The settings of the density model, except its size and beta."""
 NUMBERS_PER_INPUT = DENSITY.encoder[0] + DENSITY.decoder[-1]
 """Weights of a density for each number of an input, at least."""
 
 
 def densities_for(n_inputs: int, compression: float | None, beta: float, lr: float) -> LikelihoodInference:
-    """Return room for the densities of inputs of so many numbers."""
+    """Return an empty density inference for inputs of this many numbers."""
     form = DensityVAE(n_inputs, 1, DENSITY.encoder, DENSITY.decoder, DENSITY.latent)
     hypernet = hypernet_for(sum(p.numel() for p in form.parameters()), compression)
     config = replace(DENSITY, beta=beta, hypernet=hypernet)
@@ -30,9 +30,9 @@ def densities_for(n_inputs: int, compression: float | None, beta: float, lr: flo
 
 
 def check_inputs(inputs: Inputs, known: int | None) -> None:
-    """Refuse inputs of which there is no density.
+    """Refuse inputs that cannot have a density.
 
-    Of several inputs of a module the first counts. `known` are the numbers of an input of earlier tasks, if any.
+    If a module has several inputs, only the first is used. `known` is the size of an input of earlier tasks, if any.
     """
     first = inputs[0]
     if not first.is_floating_point():
@@ -42,5 +42,5 @@ def check_inputs(inputs: Inputs, known: int | None) -> None:
     n_inputs = first[0].numel()
     if known not in (None, n_inputs):
         raise UsageError(
-            f"recognise='density' needs inputs of one size: these have {n_inputs} numbers, and not {known}."
+            f"recognise='density' needs inputs of one size: these have {n_inputs} numbers instead of {known}."
         )

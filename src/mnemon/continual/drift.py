@@ -1,8 +1,8 @@
-"""A meter of forgetting: how far the generated network of a task has moved, and what that may cost.
+"""Estimate forgetting: how far the generated network of a task has moved, and what that may cost.
 
-Of each task two things are kept, no data: a *sketch* of its weights (a few sums of them with random signs, whose
-change tells the length of the weights' change), and its *calibration* (what it lost on its training data when its
-weights were moved at random by several lengths). Lengths are root mean squares, in standard deviations of all of the
+Two things are stored for each task, and no data. The *sketch* is a few sums of its weights with random signs; from
+their change follows the length of the weights' change. The *calibration* is the loss of score on training data after
+random moves of the weights, for several lengths. Lengths are root mean squares, in standard deviations of all of the
 module's own weights.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mnemon.continual.state import State
 
 SUMS = 32
-"""Numbers in a sketch: they tell a length to about an eighth."""
+"""Numbers in a sketch: enough to estimate a length to about an eighth."""
 LENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Lengths of the random moves of a calibration."""
 TRIALS = 3
@@ -36,11 +36,11 @@ TRIALS = 3
 EXAMPLES = 300
 """Training examples on which a calibration is measured."""
 AS_HARMFUL = 2.0
-"""A move by later tasks costs about as much as a random one of so many times its length (docs/results/drift.md)."""
+"""A move by later tasks costs about as much as a random move this many times longer (docs/results/drift.md)."""
 WARN = 2.0
-"""Points of accuracy from which on a loss is warned of; of an error so many hundredths of it."""
+"""A warning is given above this loss: points of accuracy, or hundredths of the error."""
 LOOKED_AT = 32
-"""Tasks of which the drift is measured after a learning, at most; `ContinualModel.drift` looks at all."""
+"""Maximum number of tasks whose drift is measured after learning; `ContinualModel.drift` measures all."""
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,20 @@ class Drift:
         return f"{self.task}: moved by {self.moved:.2g}, expected loss {self.lost:.2g} {self.unit}"
 
 
-# What is kept of a task
+# Sketch and calibration
 
 
 def keep(state: State, data: Data, goal: Goal, index: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the sketch and the calibration of a task just learned; nothing where networks cannot move."""
+    """Return the sketch and the calibration of a task just learned; nothing if networks cannot move."""
     memory = state.learner.memory
     if not isinstance(memory, NetworkMemory):
         return (), ()
     sketcher = Sketcher(memory)
-    return tuple(sketcher.take(index).tolist()), tuple(_calibrated(sketcher, data, goal, index))
+    return tuple(sketcher.take(index).tolist()), tuple(_calibrate(sketcher, data, goal, index))
 
 
 class Sketcher:
-    """Takes sketches of generated weights: each weight, with a random sign, is in one of the sums."""
+    """Computes sketches of generated weights: each weight, with a random sign, is added to one of the sums."""
 
     def __init__(self, memory: NetworkMemory):
         assert memory.own is not None
@@ -100,14 +100,14 @@ class Sketcher:
         weights = self.memory.cached_weights(index)[: self.n_weights]
         return weights.new_zeros(SUMS).index_add(0, self._sum_of, weights * self._signed).double().cpu()
 
-    def moved(self, index: int, before: Sequence[float]) -> float:
+    def measure_move(self, index: int, before: Sequence[float]) -> float:
         """Return the root mean square of the change of a task's weights since a sketch, in their unit."""
         change = self.take(index) - torch.tensor(before, dtype=torch.float64)
         return math.sqrt(float(change.square().sum()) / self.n_weights)
 
 
 @torch.no_grad()
-def _calibrated(sketcher: Sketcher, data: Data, goal: Goal, index: int) -> list[float]:
+def _calibrate(sketcher: Sketcher, data: Data, goal: Goal, index: int) -> list[float]:
     """Return what a task loses when its weights are moved at random, for each length."""
     picked = torch.randperm(len(data))[:EXAMPLES].to(data.device)
     inputs, targets = data.batch(picked)
@@ -125,12 +125,12 @@ def _calibrated(sketcher: Sketcher, data: Data, goal: Goal, index: int) -> list[
 
 
 def _loss(before: float, after: float, goal: Goal) -> float:
-    """Return what was lost, in points or in hundredths of the error; no less than nothing, and finite."""
+    """Return the loss, in points or in hundredths of the error; finite, and at least 0."""
     lost = before - after if goal.kind.higher_is_better else 100 * (after - before) / max(abs(before), 1e-12)
     return min(max(lost, 0.0), 1e6) if math.isfinite(lost) else 1e6
 
 
-# What has become of it
+# The drift
 
 
 def measure(state: State, indices: Sequence[int] | None = None) -> list[Drift]:
@@ -146,12 +146,12 @@ def measure(state: State, indices: Sequence[int] | None = None) -> list[Drift]:
 def _drift(sketcher: Sketcher, task: LearnedTask, index: int) -> Drift:
     if len(task.sketch) != SUMS or len(task.calibration) != len(LENGTHS):
         return Drift(task.name, math.nan, math.nan, _unit(task))
-    moved = sketcher.moved(index, task.sketch)
+    moved = sketcher.measure_move(index, task.sketch)
     return Drift(task.name, moved, expected_loss(AS_HARMFUL * moved, task.calibration), _unit(task))
 
 
 def expected_loss(length: float, calibration: Sequence[float]) -> float:
-    """Return what a random move of a length costs, between the calibrated lengths along a straight line."""
+    """Return the loss for a random move of a length, by linear interpolation between the calibrated lengths."""
     points = [(0.0, 0.0), *zip(LENGTHS, calibration, strict=True)]
     for (a, low), (b, high) in itertools.pairwise(points):
         if length <= b:
@@ -164,7 +164,7 @@ def _unit(task: LearnedTask) -> str:
 
 
 def warn_of_loss(state: State) -> None:
-    """After a learning: warn of earlier tasks that may have lost much, each once."""
+    """Warn once of each earlier task that may have lost much."""
     earlier = len(state.tasks) - 1
     if earlier < 1 or not isinstance(state.learner.memory, NetworkMemory):
         return
@@ -177,7 +177,7 @@ def warn_of_loss(state: State) -> None:
         others = f", and {len(lost) - 1} more tasks" if len(lost) > 1 else ""
         warnings.warn(
             f"Task '{worst.task}' may have lost up to {worst.lost:.0f} {worst.unit}{others}: see model.drift(). "
-            "Take a higher beta or compression, or memory='exact', which loses nothing.",
+            "Use a higher beta or compression, or memory='exact', which loses nothing.",
             ForgettingWarning,
             stacklevel=2,
         )

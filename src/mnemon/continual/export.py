@@ -23,9 +23,9 @@ from mnemon.errors import UsageError, choose, first_line
 from mnemon.whole_files import replacing
 
 TOLERANCE = 1e-5
-"""How far an answer of the file may be from that of the network; of the largest one, if that is above 1."""
+"""Maximum difference between outputs of the file and the network; relative to the largest one if that is above 1."""
 EXAMPLES = 3
-"""Inputs on which a file is checked, together and one by one; torch.export takes a number of 1 for a constant."""
+"""Inputs on which a file is checked, together and one by one; torch.export treats a size of 1 as a constant."""
 
 AnswerFunction = Callable[..., Tensor]
 Writer = Callable[[nn.Module, Inputs, Path], None]
@@ -79,12 +79,14 @@ def export(model: ContinualModel, task: str, path: str | Path, example: Any = No
                 f"The network of task '{task}' cannot be exported as {path.suffix}: {first_line(error)}"
             ) from error
         if not all(same):
-            raise UsageError(f"The network of task '{task}' was not exported: {path.name} would answer differently.")
+            raise UsageError(
+                f"The network of task '{task}' was not exported: the outputs of {path.name} are different."
+            )
     return path
 
 
 def _as_it_came(model: ContinualModel) -> nn.Module:
-    """Return the module that the model was made with, to load a state dict into."""
+    """Return a copy of the user's module, to load a state dict into."""
     return without_adapters(copy.deepcopy(model.state.learner.memory.target.module)).cpu().eval()
 
 
@@ -102,7 +104,7 @@ def _read_state(path: Path, module: nn.Module) -> AnswerFunction:
 
 
 def _program(network: nn.Module, inputs: Inputs) -> tuple[torch.export.ExportedProgram, Any]:
-    """Return the network as a program, and which of its sizes are free."""
+    """Return the network as a program, and its dynamic sizes."""
     shapes = torch.export.ShapesCollection()
     for part in inputs:
         shapes[part] = {0: torch.export.Dim("batch")}
@@ -150,7 +152,7 @@ FORMATS: dict[str, tuple[Writer, Reader]] = {
 
 
 def _random_inputs(model: ContinualModel, task: str, network: nn.Module) -> Inputs:
-    """Return some inputs of the form that the model keeps of a task."""
+    """Return random inputs with the shapes and types of a task."""
     random = torch.Generator().manual_seed(0)
     n_tokens = min((m.num_embeddings for m in network.modules() if isinstance(m, nn.Embedding)), default=2)
 
@@ -168,7 +170,7 @@ def _together_and_each(inputs: Inputs) -> list[Inputs]:
 
 
 def _agree(found: Tensor, wanted: Tensor) -> bool:
-    """Tell whether two answers are the same up to rounding, which is coarser in half precision."""
+    """Tell whether two outputs are equal up to rounding, which is coarser in half precision."""
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         return False
     rounding = torch.finfo(wanted.dtype).eps if wanted.is_floating_point() else 0.0
@@ -178,7 +180,7 @@ def _agree(found: Tensor, wanted: Tensor) -> bool:
 
 @contextlib.contextmanager
 def _aside(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which replaces `path` in the end, or is removed if something fails."""
+    """Yield a temporary path, which replaces `path` at the end, or is removed after an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as aside:
@@ -189,7 +191,7 @@ def _aside(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep what the exporters tell about their own works from the user."""
+    """Silence messages of the exporters."""
     before = logging.root.manager.disable
     with (
         warnings.catch_warnings(),

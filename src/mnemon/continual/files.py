@@ -35,9 +35,9 @@ EARLIER = (2, 3)
 """Formats of earlier versions that are read, too."""
 SUFFIX = ".mnemon"
 LEAST_ROOM = 10**6
-"""Numbers of adapters that are made whatever a file holds."""
+"""Adapters with at most this many numbers are created without further checks."""
 MOST_PER_BYTE = 1000
-"""Numbers that a byte of a code may stand for: most may be 0, and cost next to nothing."""
+"""Maximum numbers per byte of a code: most numbers may be 0, which take almost no space."""
 
 
 def save(model: ContinualModel, path: str | Path) -> Path:
@@ -71,9 +71,9 @@ def load(
 
     Args:
         path: The file that `ContinualModel.save` wrote; without an ending, `.mnemon` is added.
-        module: A module that is built like the one the model was made with. Weights that the model generates come
-            from the file; all others must be the same as before.
-        recognise: Only for a model that recognises tasks by something of your own, which no file holds: that.
+        module: A module with the same architecture as the original one. Generated weights come from the file; all
+            others must have the same values as before.
+        recognise: Only for a model that recognises tasks by your own code, which is not in the file: that object.
 
     Returns:
         The model, with all tasks that it has learned.
@@ -91,7 +91,7 @@ def load(
         raise CheckpointError(f"There is no file {path}.")
     if module is None:
         raise CheckpointError(
-            f"A file holds numbers and no code: load('{path}', module) with a module built as before."
+            f"The file holds weights but no code: call load('{path}', module) with a module of the same architecture."
         )
     check(module)
     tensors, facts = checkpoint.read(path, (FORMAT, *EARLIER))
@@ -100,12 +100,14 @@ def load(
     except CheckpointError:
         raise
     except (UsageError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged: its header holds no model ({str(error).rstrip('.')}).") from error
+        raise CheckpointError(
+            f"{path} is damaged: its header does not describe a model ({str(error).rstrip('.')})."
+        ) from error
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the header says of a model."""
+    """The content of the header."""
 
     format: int
     settings: ModelSettings
@@ -116,7 +118,7 @@ class _Facts:
     """Shape and type of each tensor of the module."""
     generated: tuple[str, ...]
     frozen: dict[str, int]
-    """A checksum of each tensor that is used as it came."""
+    """A checksum of each tensor that is not generated."""
     recognition: RecognitionFacts | None = None
     """The sums by which tasks are recognised; earlier versions have none."""
 
@@ -140,10 +142,10 @@ def _model(
     for entry in facts.tasks:
         task = _task(entry)
         if task.name in (*state.names, UNKNOWN, ""):
-            raise ValueError(f"two tasks are called '{task.name}', or one is called so that cannot be.")
+            raise ValueError(f"two tasks have the name '{task.name}', or the name is not allowed.")
         state.tasks.append(task)
     if not all(0 <= task.serial < facts.n_learned for task in state.tasks):
-        raise ValueError(f"its tasks are not among {facts.n_learned} that were learned.")
+        raise ValueError(f"it has a task that is not among the {facts.n_learned} learned ones.")
     state.n_learned = facts.n_learned
     if state.sums is not None:
         n_classes = [max(len(task.goal.classes), 1) for task in state.tasks]
@@ -156,49 +158,50 @@ def _sums(state: State) -> dict[str, Tensor]:
 
 
 def _recognise(path: Path, settings: ModelSettings, given: Any) -> Any:
-    """Return how tasks are recognised, as a model is told; what is of the user's own has to be given again."""
+    """Return the argument `recognise` of the model; the user must give own code again."""
     if settings.recognise in (Way.OWN, Way.FEATURES):
         of_features = settings.recognise == Way.FEATURES
         if given is None or (isinstance(given, Statistics) and given.features is not None) != of_features:
             what = "Statistics(features=...)" if of_features else "the object"
             raise CheckpointError(
-                f"{path} recognises tasks by something of your own, which no file holds: load(..., recognise={what})."
+                f"{path} recognises tasks by your own code, which is not in the file: call load(..., "
+                f"recognise={what})."
             )
         return replace(settings.statistics, features=given.features) if of_features else given
     if given is not None:
-        raise CheckpointError(f"{path} says itself how tasks are recognised: leave out recognise.")
+        raise CheckpointError(f"{path} already says how tasks are recognised: leave out recognise.")
     if settings.recognise == Way.STATISTICS:
         return settings.statistics
     return None if settings.recognise == Way.NONE else settings.recognise
 
 
 def _check_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -> None:
-    """Compare the sizes that the header claims with what the file holds, before anything of that size is made."""
+    """Compare the sizes in the header with the content of the file, before memory of that size is allocated."""
     if facts.settings.memory is Kind.EXACT:
         _check_coded_sizes(facts, tensors, module)
     else:
         _check_generated_sizes(facts, tensors, module)
     n_inputs, n_numbers = facts.n_inputs, _numbers(tensors, "learner/densities.memory.own")
     if n_inputs is not None and not 0 < n_inputs * NUMBERS_PER_INPUT <= n_numbers:
-        raise ValueError(f"densities of {n_inputs} inputs are not {n_numbers} numbers.")
+        raise ValueError(f"densities of {n_inputs} inputs do not fit {n_numbers} numbers.")
 
 
 def _check_coded_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -> None:
     n_bytes = sum(tensor.nbytes for name, tensor in tensors.items() if name.startswith(CODES))
     if len(facts.tasks) * ENTRY_NBYTES > n_bytes:
-        raise ValueError(f"it names {len(facts.tasks)} tasks, for which its codes are too short.")
+        raise ValueError(f"it lists {len(facts.tasks)} tasks, but its codes are too short for them.")
     adapters = facts.settings.adapters
     if adapters is not None and count_added(module, adapters) > max(LEAST_ROOM, MOST_PER_BYTE * n_bytes):
-        raise ValueError(f"adapters of rank {adapters.rank} are too many numbers for its codes.")
+        raise ValueError(f"adapters of rank {adapters.rank} have too many numbers for its codes.")
 
 
 def _check_generated_sizes(facts: _Facts, tensors: dict[str, Tensor], module: nn.Module) -> None:
     n_tasks = sum(name.startswith("learner/memory.embeddings.") for name in tensors)
     if len(facts.tasks) != n_tasks:
-        raise ValueError(f"it names {len(facts.tasks)} tasks, and the file holds {n_tasks}.")
+        raise ValueError(f"it lists {len(facts.tasks)} tasks, but the file holds {n_tasks}.")
     settings, held = facts.settings, _numbers(tensors, "learner/memory.own")
     if settings.adapters is not None and count_added(module, settings.adapters) != held:
-        raise ValueError(f"adapters of rank {settings.adapters.rank} are not {held} numbers.")
+        raise ValueError(f"adapters of rank {settings.adapters.rank} do not fit {held} numbers.")
     hypernet = settings.hypernet or hypernet_for(max(held, 1), settings.compression)
     n_numbers = _numbers(tensors, "learner/memory.hypernet.")
     if len(hypernet.hidden) > len(tensors) or least_count(hypernet, held) > n_numbers:
@@ -210,18 +213,18 @@ def _numbers(tensors: dict[str, Tensor], prefix: str) -> int:
 
 
 def _file(path: str | Path) -> Path:
-    """Return the path of a model's file; without an ending, with our own."""
+    """Return the path of a model's file; `.mnemon` is added if it has no ending."""
     try:
         path = Path(path)
     except TypeError:
-        raise UsageError(f"A model's file is named by a path, not by {type(path).__name__}.") from None
+        raise UsageError(f"The file of a model must be a path, not {type(path).__name__}.") from None
     if path.name in ("", "..") or "\0" in str(path):
-        raise UsageError(f"A model's file needs a name; '{path}' is none.")
+        raise UsageError(f"The file of a model needs a name; '{path}' has none.")
     return path if path.suffix else path.with_name(path.name + SUFFIX)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value in the types of JSON."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else getattr(value, "value", value)
@@ -238,16 +241,16 @@ def _task(facts: dict[str, Any]) -> LearnedTask:
     task: LearnedTask = build(LearnedTask, {**rest, "goal": goal}, "task")
     kind, classes = task.goal.kind, task.goal.classes
     if not task.inputs or task.n_examples < 0 or task.steps < 0:
-        raise ValueError(f"task '{task.name}' was learned from nothing.")
+        raise ValueError(f"task '{task.name}' has no inputs, or a negative number of examples or steps.")
     if (kind is ObjectiveKind.CLASSES) != (len(classes) > 1) or list(classes) != sorted({*classes}):
-        raise ValueError(f"task '{task.name}' has no classes, or some twice.")
+        raise ValueError(f"task '{task.name}' has no classes, or some of them twice.")
     if (kind is ObjectiveKind.CLASSES) != (task.entropies is not None):
-        raise ValueError(f"task '{task.name}' does not say how sure it is of classes.")
+        raise ValueError(f"task '{task.name}' needs the entropies of its answers if it has classes, and none if not.")
     return task
 
 
 def _frozen(state: State) -> dict[str, int]:
-    """Return a checksum of every tensor of the module that is used as it came."""
+    """Return a checksum of every tensor of the module that is not generated."""
     target = state.learner.memory.target
     generated = {slot.name for slot in target.slots}
     tensors = {**dict(target.module.named_parameters()), **dict(target.module.named_buffers())}
@@ -259,34 +262,36 @@ def _sum(tensor: Tensor) -> int:
 
 
 def _check_form(module: nn.Module, given: Form, path: Path) -> None:
-    """Refuse a module of another form, and name the first tensor that differs."""
+    """Refuse a module whose tensors have other shapes or types, and name the first that differs."""
     own = form_of(module)
     for name in [*given, *own]:
         if own.get(name) != given.get(name):
             has, had = (_say(form.get(name)) for form in (own, given))
-            raise CheckpointError(f"{path} is of another module: '{name}' is {had} there and {has} in this module.")
+            raise CheckpointError(
+                f"{path} belongs to another module: '{name}' is {had} in the file and {has} in this module."
+            )
 
 
 def _check_weights(state: State, facts: _Facts, path: Path) -> None:
-    """Refuse a module of which something else is frozen, or the frozen part has other values."""
+    """Refuse a module with other frozen parameters, or with other values of them."""
     own, given = [slot.name for slot in state.learner.memory.target.slots], facts.generated
     for name in [*given, *own]:
         if (name in own) != (name in given):
-            had, has = ("free", "frozen") if name in given else ("frozen", "free")
+            had, has = ("trainable", "frozen") if name in given else ("frozen", "trainable")
             raise CheckpointError(
-                f"{path} was made with '{name}' {had}, and it is {has} in this module: set requires_grad as before."
+                f"{path} was saved with '{name}' {had}, but it is {has} in this module: set requires_grad as before."
             )
     for name, before in zip(own, given, strict=False):  # one name may be there twice
         if name != before:
             raise CheckpointError(
-                f"{path} is of a module with its parameters in another order: '{before}' is there where '{name}' is "
-                "in this module."
+                f"{path} belongs to a module with its parameters in another order: it has '{before}' where this "
+                f"module has '{name}'."
             )
     now = _frozen(state)
     for name, checksum in facts.frozen.items():
         if now.get(name) != checksum:
             raise CheckpointError(
-                f"{path} was made with other values of '{name}', which are used as they come: load the same "
+                f"{path} was saved with other values of '{name}', which are not generated: load the same "
                 "(pretrained) weights into the module first."
             )
 

@@ -1,4 +1,4 @@
-"""What is kept of a task beside its embedding."""
+"""What is stored of a task besides its embedding."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mnemon.continual.objective import Goal, ObjectiveKind
 Signature = tuple[tuple[tuple[int, ...], str], ...]
 """Shape (without the number of examples) and type of some tensors."""
 UNKNOWN = "unknown"
-"""What an input is taken for that no task is sure of; no task may be called so."""
+"""The task of an input that is unlike all tasks; no task may have this name."""
 
 
 @dataclass(frozen=True)
 class LearnedTask:
-    """What is kept of a learned task: returned by `ContinualModel.learn` and `about`.
+    """What is stored of a learned task: returned by `ContinualModel.learn` and `about`.
 
     Example:
         >>> model = mnemon.ContinualModel(nn.Linear(4, 3))
@@ -30,22 +30,22 @@ class LearnedTask:
     inputs: Signature
     """Shape and type of each input of the module."""
     n_examples: int
-    """Examples that it was learned from, whenever that was."""
+    """Examples that it was learned from, those of `relearn` included."""
     steps: int
     score: float
-    """On the validation data if there were any, else on the training data, right after it was learned."""
+    """Right after learning: on the validation data if there were any, else on the training data."""
     entropies: tuple[float, float] | None = None
-    """Logarithm of the usual entropy of its answers, and of what few training inputs exceed (classes only)."""
+    """Logarithms of the median entropy of its answers, and of a high quantile, on training inputs (classes only)."""
     serial: int = 0
-    """Tasks learned before it, forgotten ones too: its random numbers follow from it."""
+    """Number of tasks learned before it, forgotten ones too. Its random numbers depend on this."""
     losses: tuple[float, ...] = ()
-    """Losses on the last batches of a stream, by which the task is known again when it comes back."""
+    """Losses on the last batches of a stream; they show when the task returns."""
     scored_on: str = ""
-    """training data or validation data; models of earlier versions do not say."""
+    """training data or validation data; empty in models of earlier versions."""
     sketch: tuple[float, ...] = ()
-    """Sums of its generated weights, by whose change `ContinualModel.drift` tells how far they have moved."""
+    """Sums of its generated weights; `ContinualModel.drift` computes from their change how far the weights moved."""
     calibration: tuple[float, ...] = ()
-    """What it lost on its training data when its weights were moved at random, by several lengths."""
+    """Loss of score on its training data after random moves of its weights, for several lengths."""
 
     def __str__(self) -> str:
         """Say what was learned, and how well."""

@@ -1,4 +1,4 @@
-"""Learn one task after another with a module of the user's, as many as come."""
+"""Learn one task after another with the user's module, for any number of tasks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mnemon.memory.base import AbstractMemory
 from mnemon.problem import Batch, Terms
 
 AT_ONCE = 1000
-"""Inputs that are answered at once."""
+"""Inputs that are processed at once."""
 CODES = "coded/memory."
-"""What codes are called in a file."""
+"""Prefix of the names of codes in a file."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A copy of all that lasts, to take back."""
+    """A copy of the persistent state, to restore."""
 
     n_tasks: int
     tensors: dict[str, Tensor]
@@ -33,13 +33,13 @@ class Kept:
 
 
 class ModuleLearner(CheckpointedModule):
-    """A memory of networks of the module's form, each starting from the module as it came."""
+    """A memory of networks with the module's architecture, each starting from the user's module."""
 
     def __init__(self, memory: AbstractMemory):
         super().__init__()
         self.memory = memory
         self.densities: LikelihoodInference | None = None
-        """How the (first) inputs of each task look, if tasks are to be recognised by that."""
+        """Densities of the (first) inputs of each task, if tasks are inferred by density."""
 
     @property
     def memories(self) -> list[AbstractMemory]:
@@ -48,12 +48,12 @@ class ModuleLearner(CheckpointedModule):
 
     @property
     def n_tasks(self) -> int:
-        """Tasks that are remembered."""
+        """Number of tasks in the memory."""
         return self.memory.n_tasks
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device on which it computes."""
         return self.memory.device
 
     @property
@@ -63,7 +63,7 @@ class ModuleLearner(CheckpointedModule):
 
     @torch.enable_grad()
     def train_step(self, inputs: Inputs, targets: Tensor, goal: Goal, progress: float = 0.0) -> Terms:
-        """Learn from a batch of the newest task, of whose steps such a share was taken."""
+        """Learn from a batch of the newest task; `progress` is the share of its steps already taken."""
         newest = self.n_tasks - 1
         self.memory.advance(progress)
         seen = inputs[0].clone() if self.densities is not None else None  # some modules work in place
@@ -83,11 +83,11 @@ class ModuleLearner(CheckpointedModule):
 
     @torch.no_grad()
     def start(self, inputs: Inputs, training: bool) -> Tensor:
-        """Return the outputs of the module as it came: every task starts from it."""
+        """Return the outputs of the user's module, from which every task starts."""
         target = self.memory.target.train(training)
         assert self.memory.own is not None
         inputs = tuple(part.clone() for part in inputs)
-        # Not the target's own weights: after loading, the module that was given may have other ones.
+        # Not the target's own weights: after loading, the given module may have others.
         return target(self.memory.own, *inputs, buffers=target.fresh_buffers())
 
     @torch.no_grad()
@@ -100,11 +100,11 @@ class ModuleLearner(CheckpointedModule):
         return torch.cat(found) if len(found) > 1 else found[0]
 
     def is_finite(self) -> bool:
-        """Tell whether all of the memory still holds numbers."""
+        """Tell whether all parameters of the memory are finite."""
         return all(bool(torch.isfinite(p).all()) for memory in self.memories for p in memory.moving)
 
     def begin_again(self, task_id: int) -> None:
-        """Get ready to go on with a task that was learned: it becomes the newest."""
+        """Prepare to learn more of a learned task, which becomes the newest."""
         self.select_tasks([t for t in range(self.n_tasks) if t != task_id] + [task_id])
         self.memory.begin_again()
         self._set_begun(self.n_begun, in_task=True)
@@ -119,7 +119,7 @@ class ModuleLearner(CheckpointedModule):
                 part.select_tasks(order)
 
     def give_up(self) -> None:
-        """Stop learning the present task, whatever comes of it."""
+        """Stop learning the present task."""
         self._set_begun(self.n_begun, in_task=False)
         for part in task_modules_of(self).values():
             part.optimizers = {}
@@ -131,26 +131,26 @@ class ModuleLearner(CheckpointedModule):
         return {**super().tensors(), **{f"{CODES}{name}": code for name, code in self.memory.coded().items()}}
 
     def restore(self, tensors: dict[str, Tensor], n_begun: int, learning: bool) -> None:
-        """Take over the state of a learner that has begun so many tasks; it must fit exactly."""
+        """Load the state of a learner that has begun this many tasks; it must fit exactly."""
         coded = {name: tensor for name, tensor in tensors.items() if name.startswith(CODES)}
         super().restore({name: tensors[name] for name in tensors.keys() - coded.keys()}, n_begun, learning)
         self.memory.take_coded({name.removeprefix(CODES): code for name, code in coded.items()}, n_begun)
 
     def kept(self) -> Kept:
-        """Return a copy of all that lasts."""
+        """Return a copy of the persistent state."""
         tensors = {name: tensor.clone() for name, tensor in self._lasting().items()}
         return Kept(self.n_tasks, tensors, self.memory.kept())
 
     @torch.no_grad()
     def put_back(self, kept: Kept) -> None:
-        """Take back a copy with as many tasks."""
+        """Restore a copy that has as many tasks."""
         self.memory.put_back(kept.memory)
         for name, tensor in self._lasting().items():
             if name in kept.tensors:  # snapshots are there only while a task is learned
                 tensor.copy_(kept.tensors[name])
 
     def undo(self, kept: Kept) -> None:
-        """Give up the present task, and be as when the copy was made: between two tasks."""
+        """Give up the present task, and restore the copy, which was made between two tasks."""
         self.give_up()
         self.memory.put_back(kept.memory)
         self.select_tasks(range(kept.n_tasks))

@@ -1,4 +1,4 @@
-"""Learn a task from its data: what was found in them, how long to learn, the steps, and what is kept."""
+"""Learn a task from its data: check the data, plan the steps, take them, and store the task."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BESIDE_THE_NAME = 45
 
 @dataclass(frozen=True)
 class LearnOptions:
-    """What the user may say of a learning."""
+    """The options of `learn` and `relearn`."""
 
     validation: Any
     epochs: float | None
@@ -48,7 +48,7 @@ class LearnOptions:
 
 @dataclass(frozen=True)
 class CheckedData:
-    """Data, their targets as indices of the outputs, and what is asked of them."""
+    """Data with targets as indices of the outputs, and the goal of the task."""
 
     data: Data
     goal: Goal
@@ -69,7 +69,7 @@ def learn(state: State, data: Any, task: str, options: LearnOptions) -> LearnedT
 
 
 def relearn(state: State, data: Any, task: str, options: LearnOptions) -> LearnedTask:
-    """Go on with a task that was learned, or leave the model as it was."""
+    """Learn more of a learned task, or leave the model as it was."""
     earlier = state.about(task)
     loss = earlier.goal.as_learned(task) if options.loss == "auto" else options.loss
     found = read_data(state, data, loss, task, earlier.goal)
@@ -84,7 +84,7 @@ def relearn(state: State, data: Any, task: str, options: LearnOptions) -> Learne
 
 
 def begin_again(state: State, task: str) -> None:
-    """Get ready to go on with a task that was learned."""
+    """Prepare to learn more of a learned task."""
     index = state.index_of(task)
     state.learner.begin_again(index)
     if state.sums is not None:
@@ -102,7 +102,7 @@ def finish(
     tested: Data | None = None,
     losses: Iterable[float] = (),
 ) -> LearnedTask:
-    """Put a task away that was learned, with what is known of it."""
+    """Store a learned task, with what is known of it."""
     data, goal, index = found.data, found.goal, len(state.tasks)
     scored_on = "training data" if tested is None else "validation data"
 
@@ -137,7 +137,7 @@ def finish(
 
 
 def _take_note(state: State, task: str, data: Data, goal: Goal, serial: int) -> None:
-    """Let what recognises tasks learn how the inputs of one look."""
+    """Let the recogniser learn the inputs of a task."""
     if state.sums is not None:
         state.sums.learn(data, goal, [*(known.serial for known in state.tasks), serial])
     elif isinstance(state.recogniser, OwnRecogniser):
@@ -180,11 +180,11 @@ def read_data(
     goal = goal_for(found.targets, loss)
     if earlier is None:
         if len(goal.classes) == 1:
-            raise UsageError(f"Task '{task}' has only class {goal.classes[0]}: there is nothing to tell apart.")
+            raise UsageError(f"Task '{task}' has only class {goal.classes[0]}: it needs at least two classes.")
     elif goal.kind is not earlier.kind:
         raise UsageError(f"Task '{task}' was learned with {earlier.kind.in_words}: leave out the loss.")
     elif new := sorted({*goal.classes} - {*earlier.classes}):
-        remedy = ": give a new task the new classes" if what == "data" else f", which the {what} hold"
+        remedy = ": learn the new classes as a new task" if what == "data" else f", which the {what} hold"
         raise UsageError(f"Task '{task}' has no class {', '.join(str(c) for c in new)}{remedy}.")
     elif goal.kind is not ObjectiveKind.OWN:
         goal = earlier
@@ -192,7 +192,7 @@ def read_data(
 
 
 def _check(state: State, found: CheckedData, task: str, plan: TrainingPlan, validation: Any) -> Data | None:
-    """See that the module can learn from the data; return the validation data, if there are any."""
+    """Check that the module can learn from the data; return the validation data, if there are any."""
 
     def check() -> CheckedData | None:
         check_fit(state, task, found, plan.batch_size)
@@ -208,7 +208,7 @@ def _check(state: State, found: CheckedData, task: str, plan: TrainingPlan, vali
 
 
 def check_fit(state: State, task: str, found: CheckedData, batch_size: int | None = None) -> None:
-    """Try the module on some examples, so that what does not fit is said in words."""
+    """Run the module on some examples, so that errors come with a clear message."""
     outputs = try_module(state, f"task '{task}'", found.data, batch_size)
     found.goal.check(outputs, found.data.targets[:2], task)
     if not state.tasks:
@@ -217,7 +217,7 @@ def check_fit(state: State, task: str, found: CheckedData, batch_size: int | Non
 
 
 def try_module(state: State, whose: str, data: Data, batch_size: int | None = None) -> Any:
-    """Return what the module says of two examples; with a size, see that it can learn from batches, too."""
+    """Return the outputs of the module for two examples; with a size, check that it can learn from batches, too."""
     inputs, _ = data.batch(slice(2))
     try:
         outputs = state.learner.start(inputs, training=False)
@@ -235,7 +235,7 @@ def try_module(state: State, whose: str, data: Data, batch_size: int | None = No
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long to learn, and from how many examples at once."""
+    """How many steps to learn, and the batch size."""
 
     steps: int
     batch_size: int
@@ -243,11 +243,11 @@ class TrainingPlan:
 
 
 MOST = 2**62
-"""Counts stay below it: whatever is computed with them fits into 63 bits."""
+"""Counts stay below this, so that results of computing with them fit into 63 bits."""
 
 
 def check_count(name: str, value: Any) -> None:
-    """Refuse what is no number of steps, examples or batches."""
+    """Refuse a value that is not a number of steps, examples or batches."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
         raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}.")
     if int(value) >= MOST:
@@ -255,7 +255,7 @@ def check_count(name: str, value: Any) -> None:
 
 
 def plan_for(n: int, options: LearnOptions) -> TrainingPlan:
-    """Return how long to learn from n examples; some hundred steps at least if nothing is wanted."""
+    """Return how long to learn from n examples; by default some hundred steps at least."""
     epochs, steps = options.epochs, options.steps
     if epochs is not None and steps is not None:
         raise UsageError("Give epochs or steps, not both.")

@@ -15,15 +15,16 @@ T = TypeVar("T")
 
 
 class ModelLock:
-    """A lock that a thread may take again; it is of no interest to copies of a model, which have their own."""
+    """A reentrant lock; copies of a model get their own."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
 
     def holding(self, work: Callable[[], T], mender: Callable[[], Callable[[], None]]) -> T:
-        """Do a work while no other thread works on the model; Ctrl-C cannot leave the lock taken.
+        """Run `work` while no other thread uses the model; Ctrl-C cannot leave the lock taken.
 
-        `mender` takes note of what must be as it was if the work fails or is interrupted, and returns what mends it.
+        `mender` saves what must be restored if the work fails or is interrupted. It returns a function that restores
+        it.
         """
         mend: Callable[[], None] = _nothing
 
@@ -44,7 +45,7 @@ class ModelLock:
         return interrupts.between(before, work, after)
 
     def _take(self, asked: interrupts.Asked) -> bool:
-        """Take the lock; who waits for it does not keep the random numbers from its holder."""
+        """Take the lock; a thread that waits for it does not block the random numbers of its holder."""
         if self._lock.acquire(blocking=False):
             return True
         with lent_random_numbers():
@@ -58,11 +59,11 @@ class ModelLock:
 
 
 def _nothing() -> None:
-    """Nothing is to be mended."""
+    """Restore nothing."""
 
 
 def alone(method: F) -> F:
-    """Let a method of a model work on it alone; if it fails or is interrupted, the model's modules are whole."""
+    """Run a method while no other thread uses the model; if it fails or is interrupted, the modules are restored."""
 
     @functools.wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:

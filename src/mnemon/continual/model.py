@@ -20,7 +20,7 @@ from mnemon.continual.lock import alone
 from mnemon.continual.model_size import size_in_words
 from mnemon.continual.modules import copy_module
 from mnemon.continual.objective import Loss
-from mnemon.continual.prediction import Prediction, evaluate, predict_for_task, predict_without_task, recognised
+from mnemon.continual.prediction import Prediction, evaluate, infer_tasks, predict_for_task, predict_without_task
 from mnemon.continual.recognition import (
     OwnRecogniser,
     Recogniser,
@@ -96,14 +96,14 @@ class ContinualModel:
                 to a byte each. "given": from the module given to `load`, which must have the same (pretrained) ones.
 
         Raises:
-            UsageError: A setting is out of range, or the module cannot take weights from outside.
+            UsageError: A setting is out of range, or the module cannot use generated weights.
         """
         way, statistics, own = way_of(recognise)
         settings = ModelSettings.checked(
             generate, adapters, compression, beta, lr, seed, hypernet, way, memory, tolerance, start, statistics
         )
         self.state = State(module, settings, own)
-        """What the other parts of mnemon work on; nothing here is for users to change."""
+        """The state, for the other parts of mnemon. Users should not change it."""
 
     # Learning
 
@@ -238,8 +238,8 @@ class ContinualModel:
     def predict(self, inputs: Any, task: str | None = None, *, vote: int = 1) -> Prediction:
         """Predict the answers to some inputs.
 
-        Without the task, the network of the task that an input is taken for answers; "unknown" is an input that is
-        like none of the tasks' inputs. How well this works, `recognition` says.
+        Without the task, it is inferred for each input, and the network of that task answers. An input that is
+        unlike the inputs of all tasks is "unknown". `recognition` says how well this works.
 
         To infer the task by entropy, the entropy of each task's answer is divided by the logarithm of its number of
         classes: 0 is certain, 1 is a guess.
@@ -247,7 +247,7 @@ class ContinualModel:
         Args:
             inputs: A tensor or an array; several inputs of a module in a tuple.
             task: The task of the inputs. Default: infer it for each input.
-            vote: How many inputs in a row are known to be of one task; they are recognised together.
+            vote: How many inputs in a row are known to be of one task; their task is inferred together.
 
         Returns:
             Task, label and confidence for each input.
@@ -270,11 +270,11 @@ class ContinualModel:
 
     @alone
     def recognise(self, inputs: Any, *, vote: int = 1) -> list[str]:
-        """Return the task that each input is taken for, and ask no network.
+        """Infer the task of each input, without running any network.
 
         Args:
             inputs: Inputs of the module.
-            vote: How many inputs in a row are known to be of one task; they are recognised together.
+            vote: How many inputs in a row are known to be of one task; their task is inferred together.
 
         Returns:
             The name of a task for each input, or "unknown".
@@ -286,16 +286,16 @@ class ContinualModel:
             >>> len(model.recognise(x[:3]))
             3
         """
-        found = recognised(self.state, collect_inputs(inputs, self.device, self.state.floats), vote)
+        found = infer_tasks(self.state, collect_inputs(inputs, self.device, self.state.floats), vote)
         return [self.tasks[i] if sure else UNKNOWN for i, sure in zip(found.index, found.known, strict=True)]
 
     @alone
     def recognition(self) -> Recognition:
-        """Return how well tasks are told apart by their inputs, as it was measured while each was learned.
+        """Return how well tasks are told apart by their inputs, measured when each was learned.
 
         Returns:
-            For each task the percentage of its training inputs that were recognised, each left out in turn; and which
-            tasks can hardly be told apart. Print it.
+            For each task, the percentage of its training inputs whose task was identified (leave-one-out), and which
+            tasks are hard to tell apart. Print it.
 
         Raises:
             UsageError: Tasks are not recognised by statistics, or nothing was learned yet.

@@ -9,7 +9,7 @@ from mnemon.memory.networks import NetworkMemory
 
 
 def size_in_words(learner: ModuleLearner, whole: int) -> str:
-    """Say how large a memory is beside a module of so many weights, and what it is made of."""
+    """Describe the size of a memory, relative to a module with `whole` weights, and its parts."""
     memory = learner.memory
     return _of_codes(learner, memory, whole) if isinstance(memory, ExactMemory) else _of_numbers(learner, whole)
 

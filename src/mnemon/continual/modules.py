@@ -1,4 +1,4 @@
-"""What a module of the user's must be like, and which of its parameters may differ from task to task."""
+"""Check the user's module, and choose which of its parameters differ from task to task."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def prepare(module: nn.Module, patterns: Sequence[str], adapters: LoRA | None) -
 
 
 def check(module: Any) -> None:
-    """Refuse what is no module, and one whose parameters are not there yet."""
+    """Refuse an object that is not a module, and a module without initialised parameters."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"ContinualModel takes an nn.Module, not {type(module).__name__}.")
     lazy = (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)
     if any(isinstance(tensor, lazy) for tensor in (*module.parameters(), *module.buffers())):
-        raise UsageError("The module has lazy parameters: run it once on an example before.")
+        raise UsageError("The module has lazy parameters: run it on an example first.")
     if isinstance(module, torch.jit.ScriptModule):
-        raise UsageError("A scripted module cannot take weights from outside: give the module that it was made from.")
+        raise UsageError("A scripted module cannot use generated weights: give the original module.")
     if any(parameter.is_meta for parameter in module.parameters()):
-        raise UsageError("The module has no values yet (it is on the device 'meta'): load its weights before.")
+        raise UsageError("The module has no values yet (it is on the device 'meta'): load its weights first.")
 
 
 def copy_module(module: nn.Module) -> nn.Module:
@@ -59,7 +59,7 @@ def _choose_generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
     for pattern in patterns or ("",):
         if not any(fnmatch.fnmatchcase(name, pattern) for name in parameters):
             raise UsageError(
-                f"No parameter of {type(module).__name__} is called like '{pattern}'.{suggest(pattern, parameters)} "
+                f"No parameter of {type(module).__name__} matches '{pattern}'.{suggest(pattern, parameters)} "
                 f"It has: {join_some(parameters)}."
             )
     meant = {id(p) for name, p in parameters.items() if any(fnmatch.fnmatchcase(name, each) for each in patterns)}
@@ -75,7 +75,7 @@ def _choose_generated(module: nn.Module, patterns: Sequence[str]) -> list[str]:
 
 
 def form_of(module: nn.Module) -> Form:
-    """Return the form of a module."""
+    """Return shape and type of all tensors of a module."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     return {name: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in tensors.items()}
 
@@ -88,7 +88,7 @@ def float_type(module: nn.Module) -> torch.dtype | None:
 
 @torch.no_grad()
 def check_functional(target: Target, inputs: Inputs, reseed: Callable[[], None]) -> None:
-    """Refuse a module that does not compute with the weights that it is given."""
+    """Refuse a module that does not use the generated weights."""
     module, name = copy_module(target.module).eval(), type(target.module).__name__
     target.eval()
     own = target.own_weights()
@@ -104,15 +104,15 @@ def check_functional(target: Target, inputs: Inputs, reseed: Callable[[], None])
         try:
             found.append(target(weights, *(part.clone() for part in inputs), buffers=target.fresh_buffers()))
         except Exception as error:
-            raise UsageError(f"{name} cannot compute with weights from outside: {first_line(error)}") from error
+            raise UsageError(f"{name} cannot use generated weights: {first_line(error)}") from error
     if not all(isinstance(outputs, Tensor) for outputs in (*found, *wanted)):
-        return  # said elsewhere
+        return  # `Goal.check` raises the error
     same = all(
         a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True)
         for a, b in zip(found, wanted, strict=True)
     )
     if not same or torch.equal(*found):
         raise UsageError(
-            f"{name} does not compute with the weights that it is given; hooks or copies of its parameters may be "
+            f"{name} does not use the weights that are generated for it; hooks or copies of its parameters may be "
             "the reason."
         )

@@ -1,4 +1,4 @@
-"""What is asked of a module: classes, several labels at once, numbers, or a loss of one's own."""
+"""What a module learns: classes, several labels at once, numbers, or the user's own loss."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import Tensor
 from mnemon.errors import UsageError, choose
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""A loss of one's own: outputs and targets of a batch to their mean loss."""
+"""The user's own loss: a function from outputs and targets of a batch to their mean loss."""
 IGNORED = -100
-"""Label of steps that do not count, such as the padding of a sequence; torch has it so, too."""
+"""Label of steps that are ignored, such as the padding of a sequence; the same as in torch."""
 
 
 class ObjectiveKind(str, Enum):
@@ -29,7 +29,7 @@ class ObjectiveKind(str, Enum):
     NUMBERS = "numbers"
     """Numbers: mean squared error."""
     OWN = "own"
-    """Whatever the user's own loss says."""
+    """Defined by the user's own loss."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -38,8 +38,8 @@ class ObjectiveKind(str, Enum):
 
     @property
     def in_words(self) -> str:
-        """What a task of this kind is learned with."""
-        return "a loss of your own" if self is ObjectiveKind.OWN else self.value
+        """The kind of loss, for messages."""
+        return "your own loss" if self is ObjectiveKind.OWN else self.value
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Goal:
         return torch.tensor(self.classes, device=output_indices.device)[output_indices]
 
     def as_learned(self, task: str) -> str | Loss:
-        """Return what has to be said of the loss to ask the same again."""
+        """Return the value of `loss` with which the task was learned."""
         if self.kind is not ObjectiveKind.OWN:
             return self.kind.value
         if self.own_loss is None:
-            raise UsageError(f"Task '{task}' was learned with a loss of your own, which no file holds: give loss=.")
+            raise UsageError(f"Task '{task}' was learned with your own loss, which is not in the file: give loss=.")
         return self.own_loss
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -122,11 +122,11 @@ class Goal:
                 f"({wanted}) for an input; it returns {tuple(outputs.shape[1:])}."
             )
         if outputs.shape[-1] < 2:
-            raise UsageError(f"Task '{task}': with one output there is nothing to tell apart; give each class one.")
+            raise UsageError(f"Task '{task}': the module has only one output; it needs one for each class.")
         if len(self.classes) > outputs.shape[-1]:
             raise UsageError(
                 f"Task '{task}' has {len(self.classes)} classes, but the module has {outputs.shape[-1]} outputs "
-                "(or loss='numbers' is meant)."
+                "(for a regression, give loss='numbers')."
             )
 
     def _check_own_loss(self, outputs: Tensor, targets: Tensor) -> None:
@@ -135,23 +135,23 @@ class Goal:
             loss = self.own_loss(outputs.detach().requires_grad_(), targets)
         if not isinstance(loss, Tensor) or loss.ndim:
             what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise UsageError(f"A loss must return one number as a tensor, such as a mean; this one returns {what}.")
+            raise UsageError(f"A loss must return a tensor with one number, such as a mean; this one returns {what}.")
         if not loss.requires_grad:
-            raise UsageError("The loss does not follow from the outputs: it has no gradient.")
+            raise UsageError("The loss does not depend on the outputs: it has no gradient.")
 
 
 LOSSES = {"classes": ObjectiveKind.CLASSES, "labels": ObjectiveKind.LABELS, "numbers": ObjectiveKind.NUMBERS}
 
 
 def goal_for(targets: Tensor, loss: str | Loss) -> Goal:
-    """Return the goal of a task from its targets, and from what the user said of the loss.
+    """Return the goal of a task, from its targets and the user's choice of loss.
 
-    'auto' takes whole numbers for classes, truth values for labels, and anything else for numbers.
+    With 'auto', integers are classes, booleans are labels, and floats are numbers.
     """
     if callable(loss):
         return Goal(ObjectiveKind.OWN, own_loss=loss)
     if not isinstance(loss, str):
-        raise UsageError(f"loss must be a word or a function of outputs and targets, not {type(loss).__name__}.")
+        raise UsageError(f"loss must be a name or a function of outputs and targets, not {type(loss).__name__}.")
     guess = _guess(targets)
     kind = choose("loss", loss, {"auto": guess, **LOSSES})
     if kind is ObjectiveKind.CLASSES:
@@ -159,10 +159,10 @@ def goal_for(targets: Tensor, loss: str | Loss) -> Goal:
             raise UsageError(f"Classes must be whole numbers, not {str(targets.dtype).removeprefix('torch.')}.")
         classes = tuple(targets[targets != IGNORED].unique().tolist())
         if not classes:
-            raise UsageError(f"There is no class: all targets are {IGNORED}, which does not count.")
+            raise UsageError(f"There is no class: all targets are {IGNORED}, which is ignored.")
         return Goal(kind, classes)
     if kind is ObjectiveKind.LABELS and not bool(((targets == 0) | (targets == 1)).all()):
-        raise UsageError("Labels must be 0 or 1 (or truth values).")
+        raise UsageError("Labels must be 0 or 1 (or booleans).")
     return Goal(kind)
 
 

@@ -1,4 +1,4 @@
-"""Answer inputs of a task that is told, or of the task that they are taken for."""
+"""Answer inputs of a task that is told, or that is inferred."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ class Prediction:
     """
 
     task: list[str]
-    """The task of each input, as told or as inferred; 'unknown' where no task is sure."""
+    """The task of each input, told or inferred; 'unknown' for an input that is unlike all tasks."""
     label: Tensor
-    """The class of each input as the user labels it; truth values, or numbers."""
+    """The class of each input as the user labels it; or booleans (labels), or numbers."""
     confidence: Tensor
     """Probability of the class; NaN where there are no classes."""
     outputs: Tensor | None
-    """What the module returned; None where inputs were answered by modules of different tasks."""
+    """What the module returned; None if the task was inferred."""
     probability: Tensor | None = None
     """Probability of every class of every task, one row per input; only where tasks are recognised by statistics."""
     choices: tuple[tuple[str, int | None], ...] = ()
-    """What each column of `probability` is of: the task and its class; no class for tasks without classes."""
+    """The task and the class of each column of `probability`; no class for tasks without classes."""
 
     @property
     def known(self) -> Tensor:
-        """Whether some task was sure of each input."""
+        """Whether each input has a known task."""
         return torch.tensor([name != UNKNOWN for name in self.task])
 
 
 def evaluate(state: State, data: Any, task: str, infer: bool, loss: Loss | None, vote: int = 1) -> float:
-    """Return how good the model is on data of a task, which it is told or has to infer."""
+    """Return the score on data of a task, which is told or must be inferred."""
     index, goal = state.index_of(task), state.about(task).goal
     if loss is not None:
         if goal.kind is not ObjectiveKind.OWN:
@@ -76,7 +76,7 @@ def evaluate(state: State, data: Any, task: str, infer: bool, loss: Loss | None,
 
 
 def outputs_of(state: State, inputs: Inputs, index: int) -> Tensor:
-    """Return what a task's network says of inputs."""
+    """Return the outputs of a task's network."""
     if index < len(state.tasks):
         _check_dimensions(inputs, state.tasks[index])
     try:
@@ -97,9 +97,9 @@ def _check_dimensions(inputs: Inputs, task: LearnedTask) -> None:
     if [len(shape) for shape, _ in given] == [len(shape) for shape, _ in learned]:
         return
     single = [len(shape) + 1 for shape, _ in given] == [len(shape) for shape, _ in learned]
-    remedy = " One example needs a batch around it: x[None]." if single else ""
+    remedy = " A single example needs a batch dimension: x[None]." if single else ""
     raise UsageError(
-        f"The inputs do not fit task '{task.name}': an example is {in_words(given)} here, and it was learned with "
+        f"The inputs do not fit task '{task.name}': an example is {in_words(given)}, but the task was learned with "
         f"{in_words(learned)}.{remedy}"
     )
 
@@ -117,7 +117,7 @@ def predict_for_task(state: State, inputs: Inputs, index: int) -> Prediction:
 
 
 def score(state: State, data: Data, index: int, goal: Goal, name: str) -> float:
-    """Return how good a task's network is on data."""
+    """Return the score of a task's network on data."""
     inputs, targets = data.batch(slice(None))
     outputs = outputs_of(state, inputs, index)
     if goal.kind is not ObjectiveKind.OWN:
@@ -129,24 +129,24 @@ def score(state: State, data: Data, index: int, goal: Goal, name: str) -> float:
 
 
 def predict_without_task(state: State, inputs: Inputs, vote: int = 1) -> Prediction:
-    """Return for each input the answer of the task that it is taken for; `vote` inputs in a row are of one task."""
+    """Return for each input the answer of its inferred task; `vote` inputs in a row are of one task."""
     _check_vote(vote)
     if state.settings.recognise == Way.ENTROPY:
         best = _find_lowest_entropy(state, inputs, vote)
         return Prediction(_names(state, best.index, best.known), best.label, best.confidence, None)
-    found = recognised(state, inputs, vote)
+    found = infer_tasks(state, inputs, vote)
     label, confidence = _answers(state, inputs, found.index)
     tasks = _names(state, found.index, found.known)
     return Prediction(tasks, label, confidence, None, found.probability, _choices(state, found))
 
 
-def recognised(state: State, inputs: Inputs, vote: int = 1) -> Recognised:
-    """Return which task each input is taken for, on the CPU."""
+def infer_tasks(state: State, inputs: Inputs, vote: int = 1) -> Recognised:
+    """Infer the task of each input, on the CPU."""
     _check_vote(vote)
     if not state.tasks:
         raise UsageError("Nothing was learned yet.")
     if state.settings.recognise == Way.NONE:
-        raise UsageError(f"recognise=None: say which task it is (such as '{state.names[0]}').")
+        raise UsageError(f"recognise=None: give the task (such as task='{state.names[0]}').")
     if state.settings.recognise == Way.ENTROPY:
         best = _find_lowest_entropy(state, inputs, vote)
         return Recognised(best.index.cpu(), best.known.cpu())
@@ -164,8 +164,8 @@ def score_without_task(state: State, data: Data, index: int, vote: int = 1) -> f
     """Return the accuracy on data of a task that is not told; a wrong task is a wrong answer."""
     task, (inputs, targets) = state.tasks[index], data.batch(slice(None))
     if task.goal.kind is not ObjectiveKind.CLASSES:
-        raise UsageError(f"Only the accuracy of classes is measured with infer=True; '{task.name}' has none.")
-    found = recognised(state, inputs, vote)
+        raise UsageError(f"infer=True measures only the accuracy of classes; task '{task.name}' has none.")
+    found = infer_tasks(state, inputs, vote)
     of_task = ((found.index == index) & found.known).to(targets.device)
     right = task.goal.output_indices(predict_for_task(state, inputs, index).label) == targets
     right &= of_task.view(-1, *[1] * (targets.ndim - 1))
@@ -196,8 +196,8 @@ def _answers(state: State, inputs: Inputs, index: Tensor) -> tuple[Tensor, Tenso
     ]
     if len({(answer.label.shape[1:], answer.confidence.shape[1:]) for answer in found}) > 1:
         raise UsageError(
-            "These inputs were taken for tasks whose answers have different shapes: ask model.recognise(x) which, "
-            "then predict for each of the tasks."
+            "These inputs were assigned to tasks whose answers have different shapes: call model.recognise(x), "
+            "then predict for each task."
         )
     order = torch.cat(rows).argsort()
     labels = [answer.label for answer in found]
@@ -208,7 +208,7 @@ def _answers(state: State, inputs: Inputs, index: Tensor) -> tuple[Tensor, Tenso
 
 
 def _fits(inputs: Inputs, task: LearnedTask) -> bool:
-    """Tell whether inputs have as many dimensions as those that a task was learned with."""
+    """Tell whether inputs have as many dimensions as the inputs of a task."""
     return [part.ndim - 1 for part in inputs] == [len(shape) for shape, _ in task.inputs]
 
 
@@ -218,7 +218,7 @@ def _check_vote(vote: int) -> None:
 
 
 def usual_entropies(state: State, data: Data, index: int, goal: Goal) -> tuple[float, float] | None:
-    """Return the middle of the log entropies of a task's training inputs, and what only a small share exceeds."""
+    """Return the median of the log entropies of a task's training inputs, and a high quantile."""
     if goal.kind is not ObjectiveKind.CLASSES:
         return None
     picked = torch.randperm(len(data))[:CALIBRATION].to(data.device)
@@ -232,7 +232,9 @@ def _check_classes_only(state: State) -> None:
         raise UsageError("Nothing was learned yet.")
     others = [task.name for task in state.tasks if task.goal.kind is not ObjectiveKind.CLASSES]
     if others:
-        raise UsageError(f"Only tasks of classes can be inferred; say which task it is (such as '{others[0]}').")
+        raise UsageError(
+            f"Only tasks with classes can be inferred by entropy; give the task (such as task='{others[0]}')."
+        )
 
 
 class _Best:
@@ -246,7 +248,7 @@ class _Best:
         self.known = torch.zeros(n, dtype=torch.bool, device=device)
 
     def take(self, index: int, answer: Prediction, where: Tensor, known: Tensor) -> None:
-        """Take over the answers of a task to some inputs."""
+        """Store the answers of a task to some inputs."""
         if bool((self.index < 0).all()):
             self.label, self.confidence = answer.label.clone(), answer.confidence.clone()
         self.index[where] = index
@@ -255,7 +257,7 @@ class _Best:
 
 
 def _find_lowest_entropy(state: State, inputs: Inputs, vote: int = 1) -> _Best:
-    """Ask all tasks, and take the answer of the one that is surest, beside how sure it usually is."""
+    """Return the answers of the task with the lowest entropy, relative to the task's usual entropy."""
     _check_classes_only(state)
     best = _Best(len(inputs[0]), state.device)
     least = torch.full((len(inputs[0]),), math.inf, dtype=torch.float64)
@@ -272,7 +274,7 @@ def _find_lowest_entropy(state: State, inputs: Inputs, vote: int = 1) -> _Best:
 
 
 def _find_most_likely(state: State, inputs: Inputs, vote: int) -> Recognised:
-    """Take each input for the task under whose density it is most likely."""
+    """Infer for each input the task whose density gives it the highest likelihood."""
     assert state.learner.densities is not None
     state.check_densities(inputs)
     scores = averaged(state.learner.likelihoods(inputs), vote)
@@ -282,7 +284,7 @@ def _find_most_likely(state: State, inputs: Inputs, vote: int) -> Recognised:
 def _log_entropy(outputs: Tensor | None) -> Tensor:
     """Return the logarithm of each answer's entropy, relative to that of a guess; of a sequence, its steps' mean.
 
-    In float64, on the CPU: in float32 those of networks that are very sure would all be 0.
+    In float64, on the CPU: in float32 very low entropies would all be 0.
     """
     assert outputs is not None
     found = entropy(outputs.cpu().double().flatten(0, -2)) / math.log(outputs.shape[-1])

@@ -1,8 +1,8 @@
 """Recognise the task of an input by sums over features of the inputs of every task.
 
-Of each task there are its class sums, and the products of deviations within its classes: together a Gaussian of each
-class with one covariance (`inference/gaussian.py`). Nothing that is learned later changes a task's own sums, no input
-is kept, and a task that is forgotten takes its sums with it: what remains is as if it had never been learned.
+For each task there are the sums of its classes, and the products of deviations within its classes. Together they give
+a Gaussian for each class, with one shared covariance (`inference/gaussian.py`). Later tasks do not change a task's
+sums. No input is stored. Forgetting a task removes its sums; the rest is as if it had never been learned.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from mnemon.inference.gaussian import SharedGaussian, best_sharpness
 from mnemon.inference.sums import ClassSums, packed, side_by_side, unpacked, width_within
 
 CALIBRATED_ON = 2000
-"""Training inputs of a task that are left out in turn to measure how it is recognised."""
+"""Training inputs of a task with which its recognition is measured (leave-one-out)."""
 BATCH = 2000
 """Inputs that are added up at once."""
 PER_NUMBER = 16
-"""Features for each number of an input, at most: more would say nothing new."""
+"""Maximum features per number of an input: more would add no information."""
 OWN_RIDGE = 0.01
 """Ridge of a task's own Gaussian, as a share of the mean variance."""
 WIDEST = 20_000
 """Features at most: their Gram matrix would take 1.6 GB."""
 LEAST, HARDLY = 64, 0.2
-"""Features that small inputs have; share of a task's inputs taken for another from which the two are named."""
+"""Minimum number of features; share of a task's inputs assigned to another task above which both are reported."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,16 @@ class Statistics:
     """
 
     width: int = 1000
-    """Features that are added up, at most."""
+    """Maximum number of features."""
     room: int = 32_000_000
-    """Bytes that the sums may take: the more tasks there are, the fewer features remain."""
+    """Maximum bytes of the sums: the more tasks there are, the fewer features are kept."""
     false_alarms: float = 0.05
-    """Share of inputs like those of a task that may be called unknown."""
+    """Share of a task's own inputs that may be called unknown."""
     layer: str = ""
-    """Name of the layer of the module, as it came, whose outputs are the features. If empty, random features of the
-    inputs; or what goes into the last layer, where adapters or generate leave the rest of a module frozen."""
+    """Name of the layer of the original module whose outputs are the features. If empty: random features of the
+    inputs, or the inputs of the last layer if adapters or generate leave the rest of the module frozen."""
     features: Callable[[Inputs], Tensor] | None = None
-    """A function of one's own from the inputs to features [n, any]; no file holds it: give it to load again."""
+    """Your own function from inputs to features [n, any]; it is not saved in files: give it to `load` again."""
 
     def __post_init__(self) -> None:
         for name, least in (("width", 1), ("room", 1000)):
@@ -81,7 +81,7 @@ class Statistics:
         if not isinstance(self.layer, str):
             raise UsageError(f"layer must be the name of a layer, not {self.layer!r}.")
         if self.features is not None and (self.layer or not callable(self.features)):
-            raise UsageError("features must be a function of the inputs, and no layer be named beside it.")
+            raise UsageError("features must be a function of the inputs; layer must be empty then.")
 
 
 class Way(str, Enum):
@@ -94,15 +94,15 @@ class Way(str, Enum):
     DENSITY = "density"
     """By a density of each task's inputs."""
     ENTROPY = "entropy"
-    """By whose network is surest."""
+    """By the network with the lowest entropy, relative to the task's usual entropy."""
     OWN = "own"
-    """By an object of the user's."""
+    """By the user's own object."""
     NONE = "none"
     """Not at all."""
 
 
 def way_of(recognise: Any) -> tuple[str, Statistics, Any]:
-    """Return the way that a user chose to recognise tasks, its settings, and what is of the user's own in it."""
+    """Return how the user chose to recognise tasks, the settings, and the user's own object or function."""
     if recognise is None:
         return Way.NONE.value, Statistics(), None
     if isinstance(recognise, Statistics):
@@ -116,7 +116,7 @@ def way_of(recognise: Any) -> tuple[str, Statistics, Any]:
 
 
 class Recogniser(Protocol):
-    """A way of one's own to recognise tasks: these two methods.
+    """Your own object that recognises tasks: these two methods.
 
     Example:
         >>> class ByBrightness:
@@ -138,7 +138,7 @@ class Recogniser(Protocol):
     """
 
     def learn(self, inputs: Inputs, targets: Tensor, task: str) -> None:
-        """Take note of the training examples of a task that was just learned."""
+        """Learn from the training examples of a task that was just learned."""
 
     def scores(self, inputs: Inputs) -> dict[str, Tensor]:
         """Return a score [n] for each task by its name: the larger, the likelier. 'unknown' may be among them."""
@@ -146,40 +146,40 @@ class Recogniser(Protocol):
 
 @dataclass(frozen=True)
 class Recognised:
-    """Which task some inputs are taken for."""
+    """The inferred tasks of some inputs."""
 
     index: Tensor
-    """Of the task among those that are remembered [n]."""
+    """Index of the inferred task [n]."""
     known: Tensor
     """Whether the input is like those of the task [n]."""
     probability: Tensor | None = None
-    """Of each class of each task, side by side [n, classes of all tasks]."""
+    """Probability of each class of each task [n, classes of all tasks]."""
 
 
 @dataclass(frozen=True)
 class Strangeness:
-    """How strange an input may be that is of a task: two measures, their usual middle and spread, and a bound."""
+    """How unusual an input of a task may be: median and spread of two measures, and an upper bound."""
 
     middle: tuple[float, float]
     spread: tuple[float, float]
     bound: float
 
     @classmethod
-    def measured(cls, measures: Tensor, false_alarms: float) -> Strangeness:
-        """Take the usual values of measures [n, 2], and the bound that only such a share of them exceeds."""
+    def from_measures(cls, measures: Tensor, false_alarms: float) -> Strangeness:
+        """Compute median and spread of measures [n, 2], and the bound that only a share of `false_alarms` exceeds."""
         middle = measures.quantile(0.5, dim=0)
         spread = (measures.quantile(0.95, dim=0) - middle).clamp_min(1e-6)
         found = cls(_pair(middle), _pair(spread), math.inf)
         return replace(found, bound=float(found.of(measures).quantile(1 - false_alarms)))
 
     def of(self, measures: Tensor) -> Tensor:
-        """Return how strange inputs are [n]: by the stranger of the measures."""
+        """Return how unusual inputs are [n]: the larger of both measures."""
         return ((measures - torch.tensor(self.middle).to(measures)) / torch.tensor(self.spread).to(measures)).amax(1)
 
 
 @dataclass(frozen=True)
 class TaskSums:
-    """What is kept of a task."""
+    """The sums of a task, and what was measured when it was learned."""
 
     counts: Tensor
     sums: Tensor
@@ -188,9 +188,9 @@ class TaskSums:
     sharpness: float
     strangeness: Strangeness
     right: float
-    """Share of its training inputs, left out in turn, that were taken for it when it was learned."""
+    """Share of its training inputs whose task was identified (leave-one-out) when it was learned."""
     rivals: tuple[tuple[int, float], ...]
-    """Other tasks by their serial numbers, and the share that was taken for them then."""
+    """Serial numbers of other tasks, and the share of inputs assigned to them."""
 
     @property
     def nbytes(self) -> int:
@@ -215,7 +215,7 @@ class TaskSums:
 
 @dataclass(frozen=True)
 class KeptRecognition:
-    """All that a recogniser is, to take it back."""
+    """The state of a recogniser, to restore."""
 
     features: AbstractFeatures | None
     inputs: Signature
@@ -223,11 +223,11 @@ class KeptRecognition:
 
 
 class OwnGaussian:
-    r"""The Gaussian of one task alone, whatever other tasks there are: by it inputs are told that are of no task.
+    r"""The Gaussian of one task alone. It detects inputs that are of no task.
 
-    Measured are $D / w$ and $\log D - \log B$, for w features: D is the distance to the nearest of its classes, and
-    B that to the middle of all its inputs. The second finds what is near to everything and like nothing, such as a
-    faint image.
+    The two measures are $D / w$ and $\log D - \log B$, for w features. D is the distance to the nearest class of the
+    task, and B the distance to the mean of all its inputs. The second measure detects inputs that are near to all
+    classes but typical of none, such as a faint image.
     """
 
     def __init__(self, sums: ClassSums):
@@ -239,7 +239,7 @@ class OwnGaussian:
         return self._measures(self.gaussian.distances(features), self.gaussian.from_centre(features))
 
     def measures_left_out(self, features: Tensor, classes: Tensor) -> Tensor:
-        """Return both measures of inputs that were added up, as if each had not been."""
+        """Return both measures of training inputs, each left out of the sums (leave-one-out)."""
         distances = self.gaussian.distances_left_out(features, classes)
         return self._measures(distances, self.gaussian.from_centre_left_out(features))
 
@@ -249,10 +249,10 @@ class OwnGaussian:
 
 
 class StatisticsRecogniser:
-    """The sums of all tasks, in the order of the tasks, and what they say."""
+    """Infers tasks from the sums of all tasks, which are in the order of the tasks."""
 
     def __init__(self, settings: Statistics, seed: int, run: Callable[[Inputs], Tensor] | None):
-        """Take the settings, and the function whose outputs are the features, if it is not of the inputs alone."""
+        """Take the settings, and the function that computes the features; None for random features of the inputs."""
         self.settings, self.seed, self.run = settings, seed, run
         self.features: AbstractFeatures | None = None
         self.inputs: Signature = ()
@@ -264,7 +264,7 @@ class StatisticsRecogniser:
         self._owns: dict[int, OwnGaussian] = {}
         self._whole: ClassSums | None = None
 
-    # What changes it
+    # Learning
 
     def learn(self, data: Data, goal: Goal, serials: Sequence[int]) -> None:
         """Add the sums of a task, the last of those with these serial numbers."""
@@ -281,11 +281,11 @@ class StatisticsRecogniser:
         within = packed(found.scatter_within()).float()
         self._add(TaskSums(found.counts, found.sums, within, 1.0, unmeasured, 1.0, ()))
         picked = torch.randperm(len(data))[:CALIBRATED_ON].to(data.device)
-        measured = self._measured(data.batch(picked)[0], classes[picked], serials)
+        measured = self._measure(data.batch(picked)[0], classes[picked], serials)
         self.tasks[-1] = measured
 
     def begin_again(self, index: int) -> None:
-        """Take out the sums of a task: it is learned again, and they will be added to."""
+        """Remove the sums of a task that is learned again; they are added to its new sums later."""
         self._again = self.tasks[index]
         self.select([t for t in range(len(self.tasks)) if t != index])
 
@@ -294,11 +294,11 @@ class StatisticsRecogniser:
         self._set([self.tasks[index] for index in order])
 
     def kept(self) -> KeptRecognition:
-        """Return all that it is; nothing in it changes afterwards."""
+        """Return a copy of the state."""
         return KeptRecognition(self.features, self.inputs, tuple(self.tasks))
 
     def put_back(self, kept: KeptRecognition) -> None:
-        """Be as it was."""
+        """Restore a copy of the state."""
         self.features, self.inputs, self._again = kept.features, kept.inputs, None
         self._set(list(kept.tasks))
 
@@ -315,19 +315,19 @@ class StatisticsRecogniser:
         self._whole, self._asked, self._owns = None, None, {}
 
     def width_for(self, n_classes: Sequence[int]) -> int:
-        """Return how many features tasks of so many classes may have."""
+        """Return how many features the sums may have, given the number of classes of each task."""
         assert self.features is not None
         return width_within(self.settings.room, self.features.width, sum(n_classes), len(n_classes), 4)
 
     def give_up(self, n_tasks: int) -> None:
-        """Have the first tasks alone; one that was to be learned again is gone."""
+        """Keep only the first tasks; drop a task that was to be learned again."""
         self._again = None
         self.select(range(min(n_tasks, len(self.tasks))))
 
-    # What it says
+    # Answering
 
     def recognise(self, inputs: Inputs, allowed: Sequence[bool], vote: int = 1) -> Recognised:
-        """Return which of the allowed tasks inputs are taken for; of `vote` inputs in a row, one for all of them."""
+        """Infer the task of each input among the allowed tasks; `vote` inputs in a row get the same task."""
         gaussian, features = self.gaussian(), self._of(inputs)
         distances = gaussian.distances(features)
         likely = gaussian.log_probability(distances, self.sharpness())
@@ -342,7 +342,7 @@ class StatisticsRecogniser:
         return Recognised(index, averaged(strange[:, None], vote)[:, 0] <= bound, likely.exp())
 
     def gaussian(self) -> SharedGaussian:
-        """Return the Gaussians of all classes, computed when they are first asked for."""
+        """Return the Gaussians of all classes, computed at the first call."""
         if self._asked is None:
             if self._whole is None:
                 self._whole = side_by_side(task.class_sums() for task in self.tasks)
@@ -350,12 +350,12 @@ class StatisticsRecogniser:
         return self._asked
 
     def sharpness(self) -> float:
-        """Return how sharp probabilities are: the geometric mean of what each task found."""
+        """Return the sharpness of the probabilities: the geometric mean over all tasks."""
         return math.exp(sum(math.log(task.sharpness) for task in self.tasks) / len(self.tasks))
 
     @property
     def width(self) -> int:
-        """Features that the sums are over."""
+        """Number of features."""
         return self.tasks[0].sums.shape[1] if self.tasks else 0
 
     @property
@@ -365,8 +365,8 @@ class StatisticsRecogniser:
 
     # Measuring
 
-    def _measured(self, inputs: Inputs, classes: Tensor, serials: Sequence[int]) -> TaskSums:
-        """Return the newest task's sums with what is measured on some of its inputs, left out in turn."""
+    def _measure(self, inputs: Inputs, classes: Tensor, serials: Sequence[int]) -> TaskSums:
+        """Return the newest task's sums with measurements on some of its inputs (leave-one-out)."""
         gaussian, features, newest = self.gaussian(), self._of(inputs), len(self.tasks) - 1
         own = classes.cpu() + sum(gaussian.n_classes[:-1])
         distances = gaussian.distances_left_out(features, own)
@@ -377,13 +377,13 @@ class StatisticsRecogniser:
         return replace(
             self.tasks[-1],
             sharpness=sharpness,
-            strangeness=Strangeness.measured(measures, self.settings.false_alarms),
+            strangeness=Strangeness.from_measures(measures, self.settings.false_alarms),
             right=shares[newest],
             rivals=tuple((serial, share) for serial, share in zip(serials[:-1], shares, strict=False) if share),
         )
 
     def _own(self, task: int) -> OwnGaussian:
-        """Return the Gaussian of a task alone, computed when it is first asked for."""
+        """Return the Gaussian of a task alone, computed at the first call."""
         if task not in self._owns:
             self._owns[task] = OwnGaussian(self.tasks[task].class_sums())
         return self._owns[task]
@@ -405,7 +405,7 @@ class StatisticsRecogniser:
         self.features.fit(inputs)
 
     def form_of_features(self) -> AbstractFeatures:
-        """Return features of the first task's inputs, still without what depends on the data."""
+        """Return features for inputs like the first task's, not yet fitted to data."""
         if self.run is not None:
             return LayerFeatures(self.run, self.settings.width, self.seed, isinstance(self.run, LayerOutputs))
         shapes = [shape for shape, _ in self.inputs]
@@ -420,13 +420,13 @@ class StatisticsRecogniser:
 
 
 class LayerOutputs:
-    """What goes into a layer of a module as it came, or comes out of it."""
+    """The inputs or outputs of a layer of the original module."""
 
     def __init__(self, learner: ModuleLearner, name: str, before: bool):
         self.learner, self.name, self.before = learner, name, before
 
     def __call__(self, inputs: Inputs) -> Tensor:
-        """Run the module on inputs and return what its layer took or gave."""
+        """Run the module and return the inputs or outputs of the layer."""
         layer, caught = self.learner.memory.target.module.get_submodule(self.name), list[Any]()
         if self.before:
             handle = layer.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
@@ -437,14 +437,14 @@ class LayerOutputs:
         finally:
             handle.remove()
         if not caught or not isinstance(caught[-1], Tensor):
-            raise UsageError(f"Layer '{self.name}' gives no tensor when the module is run: name another one.")
+            raise UsageError(f"Layer '{self.name}' returns no tensor when the module runs: choose another layer.")
         return caught[-1].detach()
 
 
 def layer_of(learner: ModuleLearner, name: str) -> LayerOutputs | None:
     """Return the layer of a module whose outputs are the features; None if they are of the inputs.
 
-    Without a name it is what goes into the last linear layer, where a part of the module stays as it came.
+    Without a name, and if a part of the module is frozen, they are the inputs of the last linear layer.
     """
     target = learner.memory.target
     layers = dict(target.module.named_modules())
@@ -460,14 +460,14 @@ def layer_of(learner: ModuleLearner, name: str) -> LayerOutputs | None:
 
 
 def classes_of(data: Data, goal: Goal) -> tuple[Tensor, int]:
-    """Return the class of each example and their number; one for all where an example has no single class."""
+    """Return each example's class and the number of classes; one class for all if examples have no single class."""
     if goal.kind is ObjectiveKind.CLASSES and data.targets.ndim == 1 and bool((data.targets >= 0).all()):
         return data.targets, len(goal.classes)
     return torch.zeros(len(data), dtype=torch.long, device=data.device), 1
 
 
 def is_whole(dtype: str) -> bool:
-    """Tell whether inputs of a type are whole numbers, such as token ids."""
+    """Tell whether inputs of a type are integers, such as token ids."""
     return dtype.startswith(("int", "uint")) and dtype != "uint8"
 
 
@@ -477,7 +477,7 @@ def _pair(values: Tensor) -> tuple[float, float]:
 
 
 class OwnRecogniser:
-    """An object of the user's with two methods, and the names under which it knows the tasks."""
+    """The user's own object, and the names by which it knows the tasks."""
 
     def __init__(self, recogniser: Any):
         for name in ("learn", "scores"):
@@ -488,18 +488,18 @@ class OwnRecogniser:
                 )
         self.recogniser = recogniser
         self.called: dict[str, str] = {}
-        """Under which name it knows a task that was renamed."""
+        """The original name of each task that was renamed."""
 
     def learn(self, inputs: Inputs, targets: Tensor, task: str) -> None:
         """Show it the training examples of a task."""
         self.recogniser.learn(inputs, targets, task)
 
     def rename(self, task: str, name: str) -> None:
-        """Take note of another name of a task."""
+        """Remember the new name of a task."""
         self.called[name] = self.called.pop(task, task)
 
     def recognise(self, inputs: Inputs, names: Sequence[str], allowed: Sequence[bool], vote: int) -> Recognised:
-        """Return which of the allowed tasks inputs are taken for."""
+        """Infer the task of each input among the allowed tasks."""
         scores, n = self.recogniser.scores(inputs), len(inputs[0])
         if not isinstance(scores, dict):
             raise UsageError(
@@ -519,12 +519,12 @@ class OwnRecogniser:
         return Recognised(index, known)
 
 
-# What is shown of it
+# The summary for users
 
 
 @dataclass(frozen=True)
 class Recognition:
-    """How well tasks are told apart by their inputs, as it was measured while each was learned.
+    """How well tasks are told apart by their inputs, measured when each was learned.
 
     Example:
         >>> model = mnemon.ContinualModel(nn.Linear(4, 2))
@@ -537,19 +537,20 @@ class Recognition:
 
     tasks: tuple[str, ...]
     right: tuple[float, ...]
-    """Percentage of each task's training inputs, left out in turn, that were taken for it among the tasks of then."""
+    """Task identification accuracy in percent on each task's training inputs (leave-one-out), when it was learned."""
     confused: tuple[tuple[str, str, float], ...]
-    """A task, another one, and the percentage of its inputs that were taken for the other one: what is above 20 %."""
+    """A task, another task, and the percentage of its inputs that were assigned to the other one, if above 20 %."""
     features: int
-    """Features that the sums are over."""
+    """Number of features."""
     n_bytes: int
     """Bytes that the sums take."""
 
     def __str__(self) -> str:
-        """Say it in lines, those that can hardly be told apart first."""
+        """Return lines of text; tasks that are hard to tell apart come first."""
         lines = [
-            f"'{task}' can hardly be told from '{other}': {share:.0f} % of its inputs were taken for it. Say which "
-            "task it is, or give several inputs of one task: vote=10."
+            f"'{task}' is hard to tell from '{other}': {share:.0f} % of its inputs were assigned to "
+            f"'{other}'. Give the "
+            "task, or several inputs of one task: vote=10."
             for task, other, share in self.confused
         ]
         width = max(len(task) for task in self.tasks)

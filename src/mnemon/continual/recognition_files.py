@@ -1,4 +1,4 @@
-"""The sums by which tasks are recognised, as tensors and facts of a model's file."""
+"""Read and write the sums for task recognition in a model's file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUMS = ("counts", "sums", "within")
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What the header says of a task's sums."""
+    """The header's entry for a task."""
 
     sharpness: float
     middle: tuple[float, float]
@@ -34,7 +34,7 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class RecognitionFacts:
-    """What the header says of the sums."""
+    """The header's entry for the recogniser."""
 
     inputs: Signature
     """Form of the inputs of the first task."""
@@ -44,7 +44,7 @@ class RecognitionFacts:
 
 
 def tensors_of(sums: StatisticsRecogniser) -> dict[str, Tensor]:
-    """Return the sums and what the features keep, by their names in a file."""
+    """Return the sums and the state of the features, by their names in a file."""
     found = {f"{PREFIX}{i}/{name}": getattr(task, name) for i, task in enumerate(sums.tasks) for name in SUMS}
     features = sums.features.state_dict() if sums.features is not None else {}
     return {**found, **{f"{FEATURES}{name}": value for name, value in features.items()}}
@@ -72,13 +72,13 @@ def facts_of(sums: StatisticsRecogniser) -> dict[str, Any] | None:
 def take_up(
     sums: StatisticsRecogniser, facts: RecognitionFacts | None, tensors: dict[str, Tensor], n_classes: Sequence[int]
 ) -> None:
-    """Take over the sums of a file, of tasks with so many classes; raises ValueError where they do not fit."""
+    """Load the sums of a file, for tasks with these numbers of classes; raises ValueError if they do not fit."""
     if facts is None:
         if tensors or n_classes:
-            raise ValueError("it has tasks, and no sums by which they are recognised.")
+            raise ValueError("it has tasks, but no sums to recognise them.")
         return
     if len(facts.tasks) != len(n_classes):
-        raise ValueError(f"it has sums of {len(facts.tasks)} tasks, and {len(n_classes)} tasks.")
+        raise ValueError(f"it has {len(n_classes)} tasks, but the sums of {len(facts.tasks)}.")
     _make_features(sums, facts, {n.removeprefix(FEATURES): t for n, t in tensors.items() if n.startswith(FEATURES)})
     tasks = [_task(i, said, tensors, n) for i, (said, n) in enumerate(zip(facts.tasks, n_classes, strict=True))]
     assert sums.features is not None
@@ -91,7 +91,7 @@ def take_up(
 
 
 def _make_features(sums: StatisticsRecogniser, facts: RecognitionFacts, kept: dict[str, Tensor]) -> None:
-    """Make the features as they were, after comparing what is claimed of their size with what is there."""
+    """Restore the features, after checking their claimed size against the file."""
     sums.inputs = facts.inputs
     n_kept = sum(tensor.numel() for tensor in kept.values())
     for shape, _ in facts.inputs:
@@ -104,14 +104,14 @@ def _make_features(sums: StatisticsRecogniser, facts: RecognitionFacts, kept: di
         features.turn_for(min(facts.layer, LONGEST_LAYER))
     own = {name: (tensor.shape, tensor.dtype) for name, tensor in features.state_dict().items()}
     if own != {name: (tensor.shape, tensor.dtype) for name, tensor in kept.items()}:
-        raise ValueError("what its features keep is of another form.")
+        raise ValueError("its features have another form.")
     features.load_state_dict(kept)
     features.rebuild()
     sums.features = features
 
 
 LONGEST_LAYER = 4096
-"""Numbers of a layer that features look at, at most."""
+"""Maximum number of outputs of a layer that features use."""
 
 
 def _task(i: int, facts: TaskFacts, tensors: dict[str, Tensor], n_classes: int) -> TaskSums:
@@ -131,6 +131,6 @@ def _task(i: int, facts: TaskFacts, tensors: dict[str, Tensor], n_classes: int) 
         raise ValueError(f"the sums of task {i} have other shapes than those of {n_classes} classes.")
     numbers = (facts.sharpness, *facts.middle, *facts.spread, facts.bound, facts.right)
     if not all(math.isfinite(number) for number in numbers) or not (facts.sharpness > 0 and min(facts.spread) > 0):
-        raise ValueError(f"what was measured of task {i} are no such numbers.")
+        raise ValueError(f"the measurements of task {i} are not valid.")
     strangeness = Strangeness(facts.middle, facts.spread, facts.bound)
     return TaskSums(counts, sums, within, facts.sharpness, strangeness, facts.right, facts.rivals)

@@ -1,8 +1,8 @@
-"""Where a task starts from: the module as it came, or the network of a known task, if that is clearly better.
+"""Choose where a task starts: from the user's module, or from the network of a known task if that is clearly better.
 
-Of the known tasks the one is tried whose outputs explain the new targets best (ridge regression on some examples).
-Then both starts learn a few steps from the same batches, none of which they have seen before, and their losses are
-compared. Tasks with few examples give no such evidence, and start from the module.
+The candidate is the known task whose outputs predict the new targets best (ridge regression on some examples). Then
+both starts learn a few steps from the same new batches, and their losses are compared. Tasks with few examples start
+from the module.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mnemon.continual.state import State
 from mnemon.memory.exact import ExactMemory
 
 SHARE = 0.05
-"""Share of a task's steps that each start is tried for."""
+"""Share of a task's steps for which each start is tried."""
 LEAST, MOST = 12, 100
-"""Steps that a trial has: with fewer nothing is tried."""
+"""Minimum and maximum steps of a trial; with fewer than the minimum, there is no trial."""
 CANDIDATES = 8
-"""Known tasks that are looked at, the latest ones."""
+"""Number of known tasks that are considered: the latest ones."""
 PROBED = 512
-"""Examples by which they are compared."""
+"""Examples on which they are compared."""
 SURE = 2.0
 """Standard errors by which the losses of the known start must be lower."""
 
@@ -37,7 +37,7 @@ Batch = Callable[[int], tuple[tuple[Tensor, ...], Tensor]]
 
 
 def choose_start(state: State, data: Data, goal: Goal, batch: Batch, steps: int, batch_size: int) -> None:
-    """Let the present task start where it learns best."""
+    """Let the present task start where it learns best (exact memory only)."""
     memory, n_tries = state.learner.memory, min(MOST, int(SHARE * steps), len(data) // batch_size)
     if not isinstance(memory, ExactMemory) or not state.tasks or n_tries < LEAST:
         return
@@ -51,7 +51,7 @@ def choose_start(state: State, data: Data, goal: Goal, batch: Batch, steps: int,
 def _losses_from(
     state: State, memory: ExactMemory, origin: int, goal: Goal, batch: Batch, n_tries: int
 ) -> list[float]:
-    """Return the losses on batches before they are learned, of the second half of some steps from a start."""
+    """Return the losses on new batches in the second half of some steps from a start."""
     memory.start_from(origin)
 
     def step(number: int) -> float:
@@ -74,7 +74,7 @@ def _clearly_lower(ones: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def _best_known(state: State, data: Data, goal: Goal) -> int | None:
-    """Return the known task whose outputs explain the targets best; None if there is none of the same kind."""
+    """Return the known task whose outputs predict the targets best; None if there is none of the same kind."""
     kinds = [index for index, task in enumerate(state.tasks) if task.goal.kind is goal.kind]
     if goal.kind is ObjectiveKind.OWN or len(kinds) < 2:
         return kinds[-1] if kinds else None

@@ -1,4 +1,4 @@
-"""All that a model is: its settings, what learns in it, and what it knows of its tasks."""
+"""The whole state of a model: its settings, its learner, and what is stored of its tasks."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Kind(str, Enum):
     """How the networks of tasks are kept."""
 
     EXACT = "exact"
-    """Each as a code: what is learned later changes none of them."""
+    """Each as a code, which later tasks do not change."""
     GENERATED = "generated"
-    """All by one hypernetwork, which a penalty holds in place."""
+    """All by one hypernetwork, with a penalty that protects earlier tasks."""
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """How a model learns; all of it is kept in its file."""
+    """How a model learns; all settings are saved in its file."""
 
     generate: tuple[str, ...]
     adapters: LoRA | None
@@ -79,10 +79,12 @@ class ModelSettings:
         start: str = Start.KEPT,
         statistics: Statistics | None = None,
     ) -> ModelSettings:
-        """Return settings as plain values, or say which of them cannot be."""
+        """Return settings as plain values; raise UsageError for an invalid one."""
         patterns = (generate,) if isinstance(generate, str) else generate
         if not isinstance(patterns, (tuple, list)) or not patterns or not all(isinstance(p, str) for p in patterns):
-            raise UsageError(f"generate must be a pattern over parameter names, or a list of them, not {generate!r}.")
+            raise UsageError(
+                f"generate must be a pattern of parameter names, or a list of patterns, not {generate!r}."
+            )
         for name, value, kind in (("adapters", adapters, LoRA), ("hypernet", hypernet, HypernetConfig)):
             if value is not None and not isinstance(value, kind):
                 raise UsageError(f"{name} must be a {kind.__name__}(...), not {value!r}.")
@@ -103,28 +105,28 @@ class ModelSettings:
 
 
 class State:
-    """What learning, answering, streams and files work on; the face for users is `ContinualModel`."""
+    """The state that learning, prediction, streams and files use; `ContinualModel` is the interface for users."""
 
     def __init__(self, module: nn.Module, settings: ModelSettings, own: Any = None):
-        """Take the settings and, where tasks are recognised by something of the user's own, that."""
+        """Take the settings, and the user's own recogniser or features, if there are any."""
         self.settings = settings
         self.lock = ModelLock()
         self.tasks: list[LearnedTask] = []
         """In the order of their embeddings."""
         self.n_learned = 0
-        """Tasks that were ever learned, forgotten ones too."""
+        """Number of tasks ever learned, forgotten ones too."""
         self.warned: set[str] = set()
-        """Tasks of whose loss a warning was given."""
+        """Tasks for which a warning of forgetting was given."""
         self.n_inputs: int | None = None
-        """Numbers in an input, if tasks are recognised by how their inputs look."""
+        """Size of an input, if tasks are recognised by density."""
         self.learner = with_random_numbers(derive(settings.seed, "weights"), lambda: _learner(module, settings))
         self.form, self.floats = form_of(module), float_type(module)
         self.recogniser = self._recogniser(own)
-        """What recognises tasks by their inputs, but for densities, which learn beside the networks."""
+        """Recognises tasks. Densities are in the learner instead: they learn together with the networks."""
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """The device on which the model computes."""
         return self.learner.device
 
     def _recogniser(self, own: Any) -> StatisticsRecogniser | OwnRecogniser | None:
@@ -139,7 +141,7 @@ class State:
 
     @property
     def sums(self) -> StatisticsRecogniser | None:
-        """The sums by which tasks are recognised, if they are."""
+        """The recogniser by statistics, if there is one."""
         return self.recogniser if isinstance(self.recogniser, StatisticsRecogniser) else None
 
     # The tasks by name
@@ -150,7 +152,7 @@ class State:
         return [task.name for task in self.tasks]
 
     def index_of(self, name: str) -> int:
-        """Return the index of a task; an unknown name is refused, with the nearest known one."""
+        """Return the index of a task; the error for an unknown name suggests the nearest known one."""
         if not self.tasks:
             raise UsageError(f"There is no task '{name}': nothing was learned yet.")
         if name not in self.names:
@@ -159,14 +161,16 @@ class State:
         return self.names.index(name)
 
     def about(self, name: str) -> LearnedTask:
-        """Return what is kept of a task."""
+        """Return what is stored of a task."""
         return self.tasks[self.index_of(name)]
 
     def check_new(self, name: str) -> None:
-        """Refuse a name that no task can have, or that one has already."""
+        """Refuse a name that is not allowed, or that another task has."""
         check_name(name)
         if name in self.names:
-            raise UsageError(f"There is a task '{name}' already: take another name, relearn it, or forget it first.")
+            raise UsageError(
+                f"There is a task '{name}' already: choose another name, relearn it, or forget it first."
+            )
 
     def forget(self, name: str) -> None:
         """Drop a task, and leave all others as they are."""
@@ -182,7 +186,7 @@ class State:
         interrupts.uninterrupted(work)
 
     def drop_unfinished(self) -> None:
-        """Drop a task that was begun and not put away."""
+        """Drop a task that was begun but not finished."""
         self.learner.give_up()
         self.learner.select_tasks(range(len(self.tasks)))
         if self.sums is not None:
@@ -191,29 +195,29 @@ class State:
     # What learning needs
 
     def at_moment(self, serial: int, moment: int, work: Callable[[], T]) -> T:
-        """Do a work with those random numbers of torch that are of a moment in the learning of a task."""
+        """Run `work` with the random numbers of torch that belong to a moment in the learning of a task."""
         return with_random_numbers(self._seed(serial, moment), work)
 
     def seed(self, serial: int, moment: int) -> None:
-        """Set torch's random numbers for a moment, where they are our own already."""
+        """Seed torch for a moment in the learning of a task; the user's random state must be saved already."""
         seed_all(self._seed(serial, moment), self.device)
 
     def _seed(self, serial: int, moment: int) -> int:
         return (derive(self.settings.seed, "step", serial, 0) + moment) % 2**63
 
     def make_densities(self, inputs: Inputs) -> None:
-        """See that there is room for the density of such inputs, if tasks are recognised so."""
+        """Create densities for such inputs, if tasks are recognised by density."""
         self.check_densities(inputs)
         if self.settings.recognise == "density":
             self.make_densities_for(inputs[0][0].numel())
 
     def check_densities(self, inputs: Inputs) -> None:
-        """Refuse inputs of which there is no density, if tasks are recognised so."""
+        """Refuse inputs that cannot have a density, if tasks are recognised by density."""
         if self.settings.recognise == "density":
             check_inputs(inputs, self.n_inputs)
 
     def make_densities_for(self, n_inputs: int) -> None:
-        """Make room for densities of inputs of so many numbers, if there is none yet."""
+        """Create densities for inputs of this size, if there are none yet."""
         if self.n_inputs is not None:
             return
         settings = self.settings
@@ -224,9 +228,9 @@ class State:
         self.n_inputs, self.learner.densities = n_inputs, densities.to(self.device)
 
     def all_or_nothing(self, work: Callable[[], T], undo_more: Callable[[], None] = lambda: None) -> T:
-        """Do what changes the model; if it fails or is stopped, the model is what it was before.
+        """Run work that changes the model; if it fails or is stopped, restore the model.
 
-        `undo_more` undoes what else the work has changed.
+        `undo_more` restores what else the work has changed.
         """
         learner, tasks, numbers = self.learner, list(self.tasks), (self.n_learned, self.n_inputs)
         densities, kept = learner.densities, learner.kept()
@@ -245,7 +249,7 @@ class State:
         return interrupts.all_or_nothing(work, undo)
 
     def mender(self) -> Callable[[], None]:
-        """Return what makes the modules whole again, and gives torch its mode."""
+        """Return a function that restores the modules and the gradient mode of torch."""
         menders = [memory.target.mender() for memory in self.learner.memories]
         gradients = torch.is_grad_enabled()
 
@@ -285,7 +289,7 @@ def _as_patterns(names: Sequence[str]) -> list[str]:
 
 
 def check_name(name: Any) -> None:
-    """Refuse a name that no task can have."""
+    """Refuse a name that is not allowed for a task."""
     if not isinstance(name, str) or not name.strip() or name == UNKNOWN:
         raise UsageError(f"A task's name must be some text other than '{UNKNOWN}', not {name!r}.")
     if not name.isprintable() or len(name) > LONGEST_NAME:

@@ -1,8 +1,8 @@
-"""Learn from a stream of batches that nobody has cut into tasks.
+"""Learn from a stream of batches without task boundaries.
 
-Every batch is first judged, then learned. As long as the present task's network does about as well as lately, the
-batch is more of the same. When it does much worse on several batches in a row, something has changed: if the network
-of an earlier task does as well as it used to, the stream has come back to that task; otherwise a new one is opened.
+The loss of every batch is measured before the batch is learned. While it is about as low as lately, the batch belongs
+to the present task. If it is much higher for several batches in a row, the task has changed. If the network of an
+earlier task has about its usual loss on them, the stream has returned to that task. Otherwise a new task begins.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from mnemon.errors import TrainingError, UsageError
 from mnemon.seeding import with_random_numbers
 
 LATELY = 8
-"""Batches over which the level of a task's loss is taken."""
+"""Number of recent batches that give the level of a task's loss."""
 LEAST = 3
-"""Batches that a task has to have before a change can be noticed."""
+"""Minimum number of batches of a task before a change can be noticed."""
 FLOOR = 0.2
-"""Losses differ by chance at least by so much (classes and labels), or by so much of the untaught module's loss."""
+"""Minimum chance difference of losses: absolute (classes, labels), or as a share of the untrained module's loss."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Switch:
     batch: int
     """Number of the first batch after the change, counted from 0."""
     task: str
-    """The task that the stream went on with."""
+    """The task after the change."""
     new: bool
-    """Whether that task was opened then; otherwise the stream has come back to it."""
+    """Whether that task is new; otherwise the stream has returned to it."""
 
 
 @dataclass
 class Level:
-    """How high a task's loss has been lately, on batches that it had not yet learned from."""
+    """The level of a task's recent losses, measured on batches before they were learned."""
 
     floor: float = FLOOR
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=LATELY))
@@ -62,7 +62,7 @@ class Level:
     def bound(self, strictness: float) -> float:
         """Return the highest loss that may still be chance; the stricter, the lower.
 
-        By medians: right after a change the losses of a task fall quickly, and one batch may be an odd one.
+        It uses medians: the losses of a task fall quickly after a change, and a single batch may be an outlier.
         """
         middle = statistics.median(self.losses)
         spread = 1.48 * statistics.median(abs(loss - middle) for loss in self.losses)
@@ -73,12 +73,12 @@ class Level:
         return len(self.losses) >= LEAST and not loss <= self.bound(1)
 
     def explains(self, losses: Sequence[float]) -> bool:
-        """Tell whether losses are about what they used to be."""
+        """Tell whether losses are about as low as usual."""
         return len(self.losses) >= LEAST and statistics.fmean(losses) <= self.bound(2)
 
 
 class StreamLearner:
-    """Learns batch after batch, and opens and changes tasks by itself."""
+    """Learns batch after batch, and detects new and returning tasks."""
 
     def __init__(self, state: State, name: str, steps: int, recent: int, patience: int, loss: str | Loss):
         for what, value in (("steps", steps), ("recent", recent), ("patience", patience)):
@@ -88,26 +88,26 @@ class StreamLearner:
         self.steps, self.patience = int(steps), int(patience)
         self.recent: deque[Data] = deque(maxlen=int(recent))
         self.waiting: list[Data] = []
-        """Batches that were surprising, until it is clear what they are of."""
+        """Batches with a surprising loss, until their task is clear."""
         self.levels: dict[str, Level] = {}
         self.floor = FLOOR
         self.form: Signature = ()
-        """Shapes and types of what a batch holds."""
+        """Shapes and types of the inputs and targets of an example."""
         self.smallest: float = math.inf
-        """Examples in the smallest batch that the module was seen to learn from."""
+        """Size of the smallest batch from which the module has learned without an error."""
         self.goal: Goal | None = None
         self.present: str | None = None
         self.switches: list[Switch] = []
         self.n_batches = self.n_steps = self.n_examples = 0
 
     def run(self, batches: Iterable[Any]) -> list[Switch]:
-        """Learn from all batches; what was learned is kept even if the stream breaks off."""
+        """Learn from all batches; what was learned is kept even if the stream fails."""
         if not isinstance(batches, Iterable):
-            raise UsageError(f"A stream must be batches one after another, not {type(batches).__name__}.")
+            raise UsageError(f"A stream must be an iterable of batches, not {type(batches).__name__}.")
         mend = self.state.mender()
 
         def work() -> None:
-            for batch in batches:  # outside of our own random numbers: those of the stream are the user's
+            for batch in batches:  # with the user's random numbers: the stream is the user's
                 with_random_numbers(0, functools.partial(self._take, batch))
             with_random_numbers(0, self._settle)
 
@@ -121,16 +121,16 @@ class StreamLearner:
         return self.switches
 
     def _end(self) -> None:
-        """Put the present task away; if that cannot be, drop it."""
+        """Finish the present task; if that fails, drop it."""
         try:
             self._close()
         except BaseException:
             self.state.drop_unfinished()
             raise
 
-    # What comes
+    # Checking batches
 
-    def _checked(self, batch: Any) -> Data:
+    def _check_batch(self, batch: Any) -> Data:
         what = f"batch {self.n_batches}"
         data = collect(batch, what).to(self.state.device, self.state.floats)
         form = (*signature(data.inputs), *signature((data.targets,)))
@@ -139,7 +139,7 @@ class StreamLearner:
             self._know_again(data, self.goal)
         if form != self.form:
             raise UsageError(
-                f"{what} has {in_words(form)} for inputs and target of an example; those before it have "
+                f"An example of {what} is {in_words(form)} (inputs and target); in the batches before, it is "
                 f"{in_words(self.form)}."
             )
         if self.goal.kind is ObjectiveKind.CLASSES:
@@ -157,7 +157,7 @@ class StreamLearner:
             raise UsageError(f"{what} has class {int(wrong[0])}; with {n} outputs, classes are 0 to {n - 1}.")
 
     def _goal(self, data: Data) -> Goal:
-        """Return what is asked, from the first batch."""
+        """Return the goal, from the first batch."""
         goal, task = goal_for(data.targets, self.loss), self._free_name()
         if goal.kind is ObjectiveKind.CLASSES:
             # Classes are indices of outputs: which of them a task has is not known beforehand.
@@ -167,7 +167,7 @@ class StreamLearner:
         return goal
 
     def _know_again(self, data: Data, goal: Goal) -> None:
-        """Take up the tasks of earlier streams that ask the same."""
+        """Load the loss levels of tasks of earlier streams that have the same goal."""
         if not goal.kind.higher_is_better:
             inputs, targets = data.batch(slice(None))
             self.floor = FLOOR * abs(float(goal.loss(self.state.learner.start(inputs, training=False), targets)))
@@ -175,10 +175,10 @@ class StreamLearner:
             if task.losses and (task.goal.kind, task.goal.classes) == (goal.kind, goal.classes):
                 self.levels[task.name] = Level(self.floor, deque(task.losses, LATELY))
 
-    # Which task it is
+    # Detecting the task
 
     def _take(self, batch: Any) -> None:
-        data = self._checked(batch)
+        data = self._check_batch(batch)
         if self.present is not None:
             loss = self._loss(data, self.present)
             if not self.levels[self.present].is_surprised(loss):
@@ -190,7 +190,7 @@ class StreamLearner:
             self._switch()
 
     def _settle(self) -> None:
-        """Learn from batches that were surprising, but not followed by more such: they were chance."""
+        """Learn from surprising batches that were not followed by more of them: they were chance."""
         if not self.waiting:
             return
         if self.present is None:
@@ -199,7 +199,7 @@ class StreamLearner:
         self._learn(waiting)
 
     def _switch(self) -> None:
-        """Find out which task the waiting batches are of, and go on with it."""
+        """Infer the task of the waiting batches, and continue with it."""
         waiting, self.waiting = self.waiting, []
         losses = {name: [self._loss(data, name) for data in waiting] for name in self.levels if name != self.present}
         fitting = [name for name in losses if self.levels[name].explains(losses[name])]
@@ -226,7 +226,7 @@ class StreamLearner:
     # The present task
 
     def _open(self, known: str | None, waiting: Sequence[Data]) -> None:
-        """Go on with a task that is known, or with a new one."""
+        """Continue with a known task, or begin a new one."""
         state = self.state
         self._serial, self.n_steps, self.n_examples = state.n_learned, 0, 0
         state.seed(self._serial, 0)
@@ -291,7 +291,7 @@ class StreamLearner:
             raise TrainingError(f"The gradient became infinite in batch {self.n_batches - 1}: try a smaller lr.")
 
     def _close(self) -> None:
-        """Put the present task away."""
+        """Finish the present task."""
         if self.present is None:
             return
         assert self.goal is not None

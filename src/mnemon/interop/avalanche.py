@@ -1,4 +1,4 @@
-"""Avalanche's experiences and benchmarks, taken by their shape: avalanche itself is not needed.
+"""Learn and evaluate Avalanche's experiences and benchmarks; avalanche itself is not needed.
 
 An experience has a `dataset`, its number `current_experience` and often a `task_label`; a stream is a sequence of
 experiences, a benchmark has a `train_stream` and a `test_stream`.
@@ -137,7 +137,7 @@ class ContinualStrategy:
         return found
 
     def _right(self, experience: _Experience) -> Tensor:
-        """Return which inputs are answered with their class."""
+        """Tell for each input whether its predicted class is right."""
         inputs, targets = experience.examples("eval")
         return self.model.predict(inputs, task=self._told(experience)).label.cpu() == targets
 
@@ -154,7 +154,7 @@ class ContinualStrategy:
 
 @dataclass(frozen=True)
 class _Experience:
-    """What is used of an experience."""
+    """The parts of an experience that are used."""
 
     dataset: Any
     exp: str

@@ -1,4 +1,4 @@
-"""What a memory of networks of one form does, however it keeps them."""
+"""The interface of a memory of networks, however it stores them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from mnemon.problem import Terms
 
 
 class AbstractMemory(TaskModule, ABC):
-    """Networks of one form, one for each task; the newest may be under way.
+    """Networks of one architecture, one for each task; the newest may still be learning.
 
-    Beside the life of a task it has hooks for what is not in its `state_dict`: codes.
+    Besides the hooks of a task module, it has hooks for what is not in its `state_dict`: codes.
     """
 
     target: Target
     own: Tensor | None
-    """The flat weights of the module as it came, if tasks start from them."""
+    """The flat weights of the original module, if tasks start from them."""
 
     @property
     @abstractmethod
     def n_tasks(self) -> int:
-        """Tasks that are remembered, the present one included."""
+        """Number of tasks, the present one included."""
 
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device on which it computes."""
 
     @property
     @abstractmethod
@@ -41,15 +41,15 @@ class AbstractMemory(TaskModule, ABC):
     @property
     @abstractmethod
     def moving(self) -> list[Tensor]:
-        """What steps move."""
+        """The tensors that steps change."""
 
     @abstractmethod
     def cached_weights(self, task_id: int) -> Tensor:
-        """Return what `run` takes as a task's weights, kept at hand: for many questions in a row."""
+        """Return a task's weights as `run` takes them, cached for many calls in a row."""
 
     @abstractmethod
     def run(self, task_id: int, *inputs: Tensor, training: bool, weights: Tensor | None = None) -> Tensor:
-        """Run a task's network, on its weights or on those that `remembered` returned."""
+        """Run a task's network, with its weights or with those that `cached_weights` returned."""
 
     @abstractmethod
     def network_weights(self, task_id: int) -> dict[str, Tensor]:
@@ -61,27 +61,27 @@ class AbstractMemory(TaskModule, ABC):
 
     @abstractmethod
     def descend(self, loss: Tensor) -> Terms:
-        """Take one step down the loss of the present task; return what else was descended."""
+        """Take one optimizer step on the loss of the present task; return the terms that were added to it."""
 
     @abstractmethod
     def stop_learning(self) -> None:
         """Drop what is needed only while a task is learned."""
 
     def advance(self, progress: float) -> None:
-        """Take note before a step that such a share of them was taken."""
+        """Called before each step with the share of the task's steps already taken."""
 
     def begin_again(self) -> None:
-        """Take note that the last task is to be gone on with."""
+        """Prepare to learn more of the last task."""
 
     def kept(self) -> Any:
-        """Return what `put_back` takes, of all that is not in tensors."""
+        """Return the state that is not in tensors, for `put_back`."""
 
     def put_back(self, kept: Any) -> None:
-        """Be as it was."""
+        """Restore what `kept` returned."""
 
     def coded(self) -> dict[str, Tensor]:
-        """Return what a file holds of it beside its `state_dict`."""
+        """Return what a file holds besides the `state_dict`."""
         return {}
 
     def take_coded(self, coded: dict[str, Tensor], n_tasks: int) -> None:
-        """Take over what `coded` returned."""
+        """Load what `coded` returned."""

@@ -1,7 +1,7 @@
-"""The buffers of a network as whole numbers: statistics of batch norm rounded, anything else byte for byte.
+"""The buffers of a network as integers: statistics of batch norm rounded, all others byte for byte.
 
-A variance keeps four binary digits after its leading one; a mean is a multiple of about a thirtieth of its channel's
-deviation. How many batches a layer has seen is not kept where nothing depends on it.
+A variance keeps four binary digits after its leading one. A mean is a multiple of about a thirtieth of its channel's
+deviation. The number of batches that a layer has seen is dropped if nothing depends on it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FINENESS = 5
 LEAST_OCTAVE = -9
 """Of a deviation: batch norm itself adds a little to a variance."""
 UNIT = 127 << 23 - DROPPED
-"""A variance of 1, as it stands for what has not moved."""
+"""A variance of 1; also the value for statistics that have not changed."""
 
 
 @dataclass(frozen=True)
 class RoundedBuffers:
-    """Buffers in whole numbers."""
+    """Buffers as integers."""
 
     moved: Numbers
     variances: Numbers
@@ -40,7 +40,7 @@ class RoundedBuffers:
 
 
 class BufferForm:
-    """The buffers of a module as it came, and what is known of them."""
+    """The buffers of the original module, and which of them are rounded."""
 
     def __init__(self, module: nn.Module):
         self.fresh: Buffers = {name: buffer.detach().cpu().clone() for name, buffer in module.named_buffers()}
@@ -57,7 +57,7 @@ class BufferForm:
         return sum(buffer.nbytes for buffer in self.fresh.values())
 
     def rounded(self, buffers: Mapping[str, Tensor]) -> RoundedBuffers:
-        """Return buffers as whole numbers; statistics that cannot be rounded make all of them exact."""
+        """Return buffers as integers; if some statistics cannot be rounded, all are stored exactly."""
         here = {name: buffer.detach().cpu() for name, buffer in buffers.items()}
         moved = np.array([self._has_moved(here, name) for name in self.norms], dtype=np.int64)
         statistics = [
@@ -79,7 +79,7 @@ class BufferForm:
         return RoundedBuffers(moved, variances, means, (_joined(others) + 128) % 256 - 128, exact)
 
     def restored(self, rounded: RoundedBuffers) -> Buffers:
-        """Return the buffers that whole numbers stand for."""
+        """Return the buffers that these integers represent."""
         found: Buffers = {}
         parts = np.split(rounded.others, np.cumsum([buffer.nbytes for buffer in self.fresh.values()])[:-1])
         for (name, buffer), part in zip(self.fresh.items(), parts, strict=False):
@@ -118,7 +118,7 @@ def _bytes(buffer: Tensor) -> NDArray[np.uint8]:
 
 
 def _statistics_of(buffers: Mapping[str, Tensor], name: str) -> tuple[Numbers, Numbers]:
-    """Return the variances and means of a layer as whole numbers; a mean that is none as one that is too large."""
+    """Return the variances and means of a layer as integers; a mean that is not finite becomes too large a number."""
     bits = buffers[f"{name}running_var"].float().view(torch.int32).numpy().astype(np.int64)
     variances = (bits + (1 << DROPPED - 1)) >> DROPPED
     means = buffers[f"{name}running_mean"].double().numpy() / _mean_step(variances)
@@ -132,7 +132,7 @@ def _variance(numbers: Numbers) -> NDArray[np.float64]:
 
 
 def _mean_step(variances: Numbers) -> NDArray[np.float64]:
-    """Return the steps of the means: powers of two, by the exponents of the variances."""
+    """Return the step sizes of the means: powers of two that depend on the exponents of the variances."""
     exponent = ((variances << DROPPED) >> 23 & 255) - 127
     return np.ldexp(1.0, (np.maximum(exponent // 2, LEAST_OCTAVE) - FINENESS).astype(np.int32))
 

@@ -1,9 +1,9 @@
-"""Whole numbers in as few bytes as they need: an entropy code for differences that are mostly small.
+"""An entropy code for integers that are mostly small.
 
-Numbers are coded by their *bucket*: 0, ±1, …, ±7, then ranges that double every second time; what is left within a
-bucket is written as it is. How likely the buckets are is said by one byte each: the share of the numbers that end in
-this bucket, of those that reach it. All probabilities follow from these bytes in whole numbers, so a code means the
-same on every machine.
+Numbers are coded by their *bucket*: 0, ±1, …, ±7, then ranges whose size doubles every second time. The position
+within a bucket is written without compression. One byte per bucket gives its probability: the share of numbers in
+this bucket, among those that are in it or in a later one. All probabilities are computed from these bytes with
+integer arithmetic, so a code means the same on every machine.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Categorical, Uniform = stream.model.Categorical, stream.model.Uniform
 RangeDecoder, RangeEncoder = stream.queue.RangeDecoder, stream.queue.RangeEncoder
 Numbers = NDArray[np.int64]
 EXACT = 8
-"""Magnitudes below it have a bucket of their own."""
+"""Magnitudes below this have their own bucket."""
 MOST_BUCKETS = 50
-"""Buckets of a code at most."""
+"""Maximum number of buckets of a code."""
 ONE = 1 << 40
-"""All probability, in whole numbers."""
+"""The probability 1, as an integer."""
 
 
 class CodeError(CheckpointError):
-    """A code that is none of ours, or a damaged one."""
+    """A damaged code, or bytes that are not a code."""
 
 
 def encode(arrays: Sequence[Numbers]) -> bytes:
-    """Return the code of some arrays of whole numbers; how many numbers each has is not in it."""
+    """Return the code of some arrays of integers; the lengths of the arrays are not in the code."""
     tables, coder = bytearray(), RangeEncoder()
     for numbers in arrays:
         if not len(numbers):
             continue
         magnitudes = np.abs(numbers)
         if int(magnitudes.max()) > LARGEST:
-            raise ValueError(f"{int(magnitudes.max())} is too large to be coded: {LARGEST} is the most.")
+            raise ValueError(f"{int(magnitudes.max())} is too large to be coded: the maximum is {LARGEST}.")
         buckets = np.searchsorted(_LOWS, magnitudes, side="right") - 1
         table = _table(buckets)
         tables += table
@@ -50,7 +50,7 @@ def encode(arrays: Sequence[Numbers]) -> bytes:
 
 
 def decode(code: bytes, lengths: Sequence[int]) -> list[Numbers]:
-    """Return the arrays of a code, of so many numbers each; raises CodeError if it is damaged.
+    """Return the arrays of a code, given their lengths; raises CodeError if it is damaged.
 
     Time and memory are bounded by the lengths, whatever the bytes are.
     """
@@ -60,16 +60,16 @@ def decode(code: bytes, lengths: Sequence[int]) -> list[Numbers]:
         tables.append(table)
         at += len(table)
     if (len(code) - at) % 4:
-        raise CodeError("A network's code is damaged: its length is none that a code can have.")
+        raise CodeError("A network's code is damaged: its length is not possible.")
     words = np.frombuffer(code, dtype="<u4", offset=at).astype(np.uint32)
     try:
         coder = RangeDecoder(words)
         found = [_decode_numbers(coder, table, n) for table, n in zip(tables, lengths, strict=True)]
         whole = coder.maybe_exhausted()
-    except (AssertionError, ValueError) as error:  # what the coder says of words that it cannot have written
+    except (AssertionError, ValueError) as error:  # the errors of the coder for words that it cannot have written
         raise CodeError("A network's code is damaged: it cannot be decoded.") from error
     if not whole:
-        raise CodeError("A network's code is damaged: there is more of it than the network needs.")
+        raise CodeError("A network's code is damaged: it is longer than the network needs.")
     return found
 
 
@@ -89,7 +89,7 @@ LARGEST = int(_LOWS[MOST_BUCKETS]) - 1
 
 
 def _table(buckets: Numbers) -> bytes:
-    """Return the number of buckets, and of each but the last how many of those that reach it end there."""
+    """Return the number of buckets, and for each but the last its share among the numbers not in earlier buckets."""
     counts = np.bincount(buckets)
     reaching = counts[::-1].cumsum()[::-1]
     shares = (256 * counts[:-1]) // reaching[:-1]
@@ -100,13 +100,13 @@ def _read_table(code: bytes, at: int) -> bytes:
     n = code[at] if at < len(code) else 0
     table = code[at : at + n]
     if not 1 <= n <= MOST_BUCKETS or len(table) < n:
-        raise CodeError("A network's code is damaged: it does not say how its numbers are spread.")
+        raise CodeError("A network's code is damaged: its table of frequencies is missing.")
     return table
 
 
 @functools.lru_cache(maxsize=1024)
 def _model(table: bytes) -> Any:
-    """Return the probabilities of -last, …, -1, 0, 1, …, last, as whole numbers of 2 ** -40."""
+    """Return the probabilities of -last, …, -1, 0, 1, …, last, as integer multiples of 2 ** -40."""
     rest, sides = ONE, []
     for share in table[1:]:
         part = ((rest * (2 * share + 1)) >> 10) << 1  # even: two signs have a half each

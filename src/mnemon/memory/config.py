@@ -1,4 +1,4 @@
-"""How a hypernetwork holds what it generates for earlier tasks in place: the settings."""
+"""The settings of a memory: how a hypernetwork keeps generating the same weights for earlier tasks."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ class PenaltyForm(str, Enum):
     """How the drift of the generated weights is summed."""
 
     EXACT = "exact"
-    """By Gram matrices: the same number, at a cost that hardly grows with the tasks."""
+    """By Gram matrices: the same number, at a cost that hardly grows with the number of tasks."""
     PLAIN = "plain"
-    """Weight by weight: slow, to compare with."""
+    """Weight by weight: slow, for comparison."""
     WEIGHTED = "weighted"
     """Weight by weight, each by its Fisher information, which is stored for every task (classifiers only)."""
 
 
 class Sample(str, Enum):
-    """On which part of the earlier tasks a step takes the penalty."""
+    """For which part of the earlier tasks a step computes the penalty."""
 
     ALL = "all"
-    """On all of it."""
+    """All tasks."""
     TASKS = "tasks"
-    """On `sample_size` tasks, drawn afresh in every step."""
+    """`sample_size` tasks, drawn anew in every step."""
     ROWS = "rows"
-    """On `sample_size` rows (chunks of any tasks), drawn afresh in every step."""
+    """`sample_size` rows (chunks of any tasks), drawn anew in every step."""
 
 
 class OldEmbeddings(str, Enum):
     """What happens to the embeddings of earlier tasks."""
 
     FIXED = "fixed"
-    """They stay as they were."""
+    """They do not change."""
     PLASTIC = "plastic"
-    """They may move, as long as the generated weights stay."""
+    """They may change; the penalty keeps the generated weights."""
 
 
 class NewEmbedding(str, Enum):
@@ -50,32 +50,32 @@ class NewEmbedding(str, Enum):
     PREVIOUS = "previous"
     """A copy of the previous task's."""
     NEARBY = "nearby"
-    """The previous task's with a little noise, of a tenth of N(0, 1)."""
+    """The previous task's plus a little noise, 0.1 times N(0, 1)."""
     APART = "apart"
-    """A corner of a regular simplex: as far from all others as can be. Needs embedding_size + 1 >= tasks."""
+    """A corner of a regular simplex: as far from all others as possible. Needs embedding_size + 1 >= tasks."""
 
 
 class Start(str, Enum):
-    """What is generated is added to."""
+    """To what the generated weights are added."""
 
     GENERATED = "generated"
-    """Nothing: the hypernetwork gives the whole weights (the paper)."""
+    """To nothing: the hypernetwork generates the weights themselves (the paper)."""
     OWN = "own"
-    """The network's own initial values. They follow from the seed and are not counted."""
+    """To the network's initial values, which follow from the seed and are not counted."""
 
 
 class Unit(str, Enum):
-    """The unit of what is added to the network's initial values."""
+    """The unit of the generated weights, if they are added to the network's initial values."""
 
     ONE = "one"
     """1, for all tensors."""
     LAYER = "layer"
-    """The standard deviation of each tensor's own initial values; for biases and scales the mean of the others."""
+    """The standard deviation of each tensor's initial values; for biases and scales, the mean of the others."""
 
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """A hypernetwork, and how the weights that it generates for earlier tasks are kept.
+    """A hypernetwork, and how it keeps the weights that it generates for earlier tasks.
 
     Example:
         >>> mnemon.MemoryConfig(beta=0.05, hypernet=mnemon.HypernetConfig(hidden=(32,))).beta
@@ -83,33 +83,33 @@ class MemoryConfig:
     """
 
     section: ClassVar[str] = "method"
-    """What its settings are called by in errors."""
+    """The prefix of its settings in error messages."""
 
     beta: float = 0.01
-    """Strength of the penalty on changes of what is generated for earlier tasks; 0 is fine-tuning."""
+    """Strength of the penalty on changes of the weights generated for earlier tasks; 0 is fine-tuning."""
     penalty: PenaltyForm = PenaltyForm.EXACT
-    """How the penalty is summed: exact (fast), plain (slow twin) or weighted (by Fisher information)."""
+    """How the penalty is computed: exact (fast), plain (slow, same result) or weighted (by Fisher information)."""
     sample: Sample = Sample.ALL
-    """What the penalty is taken on in a step: all, a sample of tasks, or a sample of rows."""
+    """What a step's penalty is computed on: all, a sample of tasks, or a sample of rows."""
     sample_size: int = 32
     """Number of tasks or rows in a sample."""
     sample_above: int = 0
-    """Rows of earlier tasks up to which all of them are taken (sample=rows): long streams alone are sampled."""
+    """Up to this many rows of earlier tasks, all are used (sample=rows); only longer streams are sampled."""
     lookahead: LookaheadMode = LookaheadMode.CONSTANT
-    """Whether the penalty looks ahead by the step of the task gradient: constant, compiled (the same, faster), off or
-    differentiated."""
+    """Whether the penalty is measured after the step of the task gradient: constant, compiled (the same, faster), off
+    or differentiated."""
     old_embeddings: OldEmbeddings = OldEmbeddings.FIXED
     """Embeddings of earlier tasks: fixed or plastic."""
     new_embedding: NewEmbedding = NewEmbedding.RANDOM
     """Start of a new task's embedding: random, previous, nearby (previous with a little noise) or apart."""
     embedding_scale: float = 1.0
-    """Standard deviation of a new task's embedding; a small one starts tasks close to what all have in common."""
+    """Standard deviation of a new task's embedding; with a small one, all tasks start alike."""
     start: Start = Start.GENERATED
-    """What is generated is added to: nothing (generated) or the network's initial values, uncounted (own)."""
+    """To what generated weights are added: nothing (generated) or the network's initial values, not counted (own)."""
     unit: Unit = Unit.ONE
-    """Unit of what is added to the initial values (start=own): one, or the deviation of each layer's own (layer)."""
+    """Unit of generated weights (start=own): one, or the deviation of each layer's initial values (layer)."""
     clip: float | None = None
-    """Largest norm of the task gradient; a longer one is shortened to it. Without a number none is."""
+    """Maximum norm of the task gradient; a longer gradient is scaled down to it. Unset: no limit."""
     hypernet: HypernetConfig = field(default_factory=HypernetConfig)
     """The hypernetwork."""
 

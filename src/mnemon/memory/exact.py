@@ -1,8 +1,8 @@
-"""A memory that keeps every network exactly, each as a short code.
+"""A memory that stores every network exactly, each as a short code.
 
-A task is learned plainly, by the module's own weights. Then they are put on a lattice around those of the module as
-it came (`lattice.py`), and the difference to a prediction is coded (`code.py`): to the module as it came, or to the
-network that the task started from. What is learned later changes no network.
+A task is learned without a hypernetwork, on the module's own weights. Then they are rounded to a lattice around the
+weights of the original module (`lattice.py`). The difference to a prediction is coded (`code.py`). The prediction is
+the original module, or the network that the task started from. Later tasks change no network.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from mnemon.optimizer import OptimizerConfig, forget_gradients, scale_rates
 from mnemon.problem import Terms
 
 DEEPEST = 8
-"""Networks in a row of which each is predicted from the next, at most: all of them are decoded for the first."""
+"""Maximum length of a chain of predictions: all networks of the chain are decoded for the first one."""
 DIGEST = 8
-"""Bytes by which a decoded network is checked."""
+"""Bytes of the digest that verifies a decoded network."""
 _ENTRY = struct.Struct(f"<ii{DIGEST}s")
-"""Of a task: what it is predicted from (-1: nothing), the length of its code, its digest."""
+"""A task's entry: what it is predicted from (-1: the original module), the length of its code, its digest."""
 ENTRY_NBYTES = _ENTRY.size
-"""Bytes that a task takes at least."""
+"""Minimum bytes of a task."""
 
 
 class Start(str, Enum):
-    """Where the weights come from, after loading, that tasks start from and codes are beside."""
+    """Where the starting weights come from after loading; codes are relative to them."""
 
     KEPT = "kept"
-    """They are in the file, as whole numbers of a byte each: any module of the same form will do."""
+    """From the file, rounded to about a byte each: the module given to `load` may have any weights."""
     GIVEN = "given"
-    """The module that is given to load has them: a pretrained one, say. They are not in the file."""
+    """From the module that is given to `load`, such as a pretrained one. They are not in the file."""
 
 
 @dataclass(frozen=True)
 class TaskCode:
-    """A network as it is kept."""
+    """The code of a network."""
 
     reference: int
-    """The task whose network it is coded beside; -1: the module as it came."""
+    """The task whose network is the prediction; -1: the original module."""
     code: bytes
     digest: bytes
 
 
 @dataclass
 class Kept:
-    """All that is not in tensors, while something is tried."""
+    """A copy of the state that is not in tensors."""
 
     codes: tuple[TaskCode, ...]
     origin: int
@@ -69,7 +69,7 @@ class Kept:
 
 
 class ExactMemory(AbstractMemory):
-    """A network for each task, decoded when it is asked for; the newest may be under way as plain weights."""
+    """A network for each task, decoded on demand; the newest may still be learning, as plain weights."""
 
     def __init__(
         self, module: nn.Module, generate: Sequence[str], optimizer: OptimizerConfig, start: Start = Start.KEPT
@@ -86,11 +86,11 @@ class ExactMemory(AbstractMemory):
         self._start_code = self._rounded_start() if start is Start.KEPT else b""
         self.codes: tuple[TaskCode, ...] = ()
         self.weights: nn.Parameter | None = None
-        """Those of the present task."""
+        """The weights of the present task."""
         self.present = TaskBuffers(module)
-        """Its buffers."""
+        """The buffers of the present task."""
         self.steps: np.ndarray | None = None
-        """The step of each tensor, once the present task's weights are rounded while they learn."""
+        """The step index of each tensor, once the present task's weights are rounded during learning."""
         self._sizes: Tensor | None = None
         self._origin = -1
         """The task that the present one started from."""
@@ -139,21 +139,21 @@ class ExactMemory(AbstractMemory):
         return self.present[0] if task_id == len(self.codes) else self._decoded(task_id)[1]
 
     def _decoded(self, task_id: int) -> tuple[Tensor, Buffers]:
-        """Return a task's network as tensors, kept at hand as long as there is room."""
+        """Return a task's network as tensors; it is cached as long as there is room."""
         key = self.codes[task_id].digest, self.device
         if (found := self._cache.get(key)) is None:
-            found = self._as_tensors(self._checked(task_id))
+            found = self._as_tensors(self._decode_verified(task_id))
             size = sum(tensor.nbytes for tensor in (found[0], *found[1].values()))
             if (len(self._cache) + 1) * size > ROOM:
                 self._cache = {}
             self._cache[key] = found
         return found
 
-    def _checked(self, task_id: int) -> Network:
-        """Return a task's network in whole numbers, if it is the one that was kept."""
+    def _decode_verified(self, task_id: int) -> Network:
+        """Return a task's network as integers, after verifying its digest."""
         network = self._network(task_id)
         if self._digest(network) != self.codes[task_id].digest:
-            raise CodeError("A network's code is damaged: what it stands for is not what was kept.")
+            raise CodeError("A network's code is damaged: the decoded network is not the saved one.")
         return network
 
     def _network(self, task_id: int) -> Network:
@@ -173,7 +173,7 @@ class ExactMemory(AbstractMemory):
         return torch.from_numpy(weights).to(self.device), there
 
     def _digest(self, network: Network) -> bytes:
-        """Return what tells a network from any other: of its floats, so that it holds for whoever decodes it."""
+        """Return a digest of a network's floats, to verify decoding on any machine."""
         weights = network.weights(self.own.cpu().numpy(), self.layout)
         found = hashlib.blake2b(weights.tobytes(), digest_size=DIGEST)
         for numbers in (network.moved, network.variances, network.means, network.others):
@@ -198,14 +198,14 @@ class ExactMemory(AbstractMemory):
         return {}
 
     def round_by(self, steps: np.ndarray | None) -> None:
-        """From now on the present task's weights are used on a lattice of such steps; without any, as they are."""
+        """From now on, round the present task's weights by these steps; None: do not round."""
         self.steps, self._sizes = steps, None
         if steps is not None:
             sizes = torch.from_numpy(self.layout.expanded(step_size(steps)))
             self._sizes = sizes.to(self.own)
 
     def _present_weights(self) -> Tensor:
-        """Return the weights of the present task, of which gradients pass through the rounding as if it were none."""
+        """Return the present task's weights, rounded; gradients pass as if they were not (straight-through)."""
         weights = self.weights
         assert weights is not None
         if self._sizes is None:
@@ -215,18 +215,18 @@ class ExactMemory(AbstractMemory):
         return weights + to_lattice
 
     def finer_than_learned(self) -> Iterator[np.ndarray]:
-        """Yield steps for the present task, ever finer ones."""
+        """Yield finer and finer steps for the present task."""
         return fineness.finer(self.steps, *self._moved(), self.layout)
 
     def _moved(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return how far the weights of the present task are from where it started, and from the module's own."""
+        """Return the differences of the present weights to their start, and to the original module."""
         assert self.weights is not None
         weights = self.weights.detach().cpu().double().numpy()
         own = self.own.cpu().double().numpy()
         start = own if self._origin < 0 else self._decoded(self._origin)[0].cpu().double().numpy()
         return weights - start, weights - own
 
-    # The life of a task
+    # Hooks of a task
 
     def start_learning(self) -> None:
         if self._again is not None:
@@ -245,7 +245,7 @@ class ExactMemory(AbstractMemory):
         self.optimizers = {"weights": self._optimizer_config.build([self.weights])}
 
     def start_from(self, origin: int) -> None:
-        """Begin the present task once more, from the network of another; -1: from the module as it came."""
+        """Restart the present task from the network of another; -1: from the original module."""
         self.round_by(None)
         self._origin = origin
         self.start_learning()
@@ -258,7 +258,7 @@ class ExactMemory(AbstractMemory):
         self.codes = (*self.codes, self._coded(network, [-1, origin]))
 
     def _to_whole_numbers(self) -> Network:
-        """Return the present network in whole numbers."""
+        """Return the present network as integers."""
         assert self.weights is not None
         assert self.steps is not None
         weights, own = self.weights.detach().cpu().numpy(), self.own.cpu().numpy()
@@ -267,7 +267,7 @@ class ExactMemory(AbstractMemory):
         return Network(self.steps, points, **vars(rounded))
 
     def _coded(self, network: Network, references: Sequence[int]) -> TaskCode:
-        """Return the shortest code of a network beside one of these."""
+        """Return the shortest code of a network, predicted from one of these."""
         allowed = {reference for reference in references if self._depth(reference) < DEEPEST}
         digest = self._digest(network)
         found = (TaskCode(reference, self._code(network, reference), digest) for reference in sorted(allowed))
@@ -278,7 +278,7 @@ class ExactMemory(AbstractMemory):
         return encode_network(network, prediction, self.layout)
 
     def _depth(self, task_id: int) -> int:
-        """Return how many networks have to be decoded for a task's, one after another."""
+        """Return how many networks must be decoded for a task's network."""
         found = 0
         while task_id >= 0:
             task_id, found = self.codes[task_id].reference, found + 1
@@ -301,20 +301,20 @@ class ExactMemory(AbstractMemory):
         self._cache = {}
 
     def _placed(self, task_id: int, place: dict[int, int]) -> TaskCode:
-        """Return a task's code where tasks have other places; it is coded anew if what predicted it is dropped."""
+        """Return a task's code with new task indices; it is coded again if its prediction is dropped."""
         reference = kept = self.codes[task_id].reference
         while kept >= 0 and kept not in place:
             kept = self.codes[kept].reference
         found = self.codes[task_id]
         if kept != reference:
-            found = self._coded(self._checked(task_id), [-1, kept])
+            found = self._coded(self._decode_verified(task_id), [-1, kept])
         return found if found.reference < 0 else replace(found, reference=place[found.reference])
 
-    # Keeping
+    # Saving and restoring
 
     @property
     def start_nbytes(self) -> int:
-        """Bytes that a file needs for the weights that tasks start from."""
+        """Bytes of the starting weights in a file."""
         return len(self._start_code)
 
     def kept(self) -> Kept:
@@ -335,20 +335,20 @@ class ExactMemory(AbstractMemory):
     def take_coded(self, coded: dict[str, Tensor], n_tasks: int) -> None:
         found = {name: tensor.numpy(force=True).tobytes() for name, tensor in coded.items()}
         if (self.start is Start.KEPT) != ("start" in found):
-            raise CheckpointError("The checkpoint does not fit this learner: the weights to start from are missing.")
+            raise CheckpointError("The checkpoint does not fit this learner: the starting weights are missing.")
         if self.start is Start.KEPT:
             self._take_start(found["start"])
         codes = found.get("codes", b"")
         if codes[:DIGEST] != self._start_digest():
             raise CheckpointError(
-                "The weights to start from are other ones than when it was saved: load the same (pretrained) weights "
+                "The starting weights are not those of the saved model: load the same (pretrained) weights "
                 "into the module first."
             )
         self.codes = _read_codes(codes[DIGEST:], n_tasks)
         self._cache = {}
 
     def _rounded_start(self) -> bytes:
-        """Round the weights to start from to a byte each, so that a file can hold them; return their code."""
+        """Round the starting weights to about a byte each, for the file; return their code."""
         own = self.own.cpu().double().numpy()
         layout, none = self._start_layout, nothing(self._start_layout)
         steps = fineness.of_start(own, layout)
@@ -372,21 +372,21 @@ def _as_tensor(code: bytes) -> Tensor:
 
 
 def _read_codes(codes: bytes, n_tasks: int) -> tuple[TaskCode, ...]:
-    """Return the codes of so many tasks, each beside one of them that is there, and in no circle."""
+    """Return the codes of `n_tasks` tasks; refuse references that are missing or circular."""
     at, found = _ENTRY.size * n_tasks, list[TaskCode]()
     if len(codes) < at:
-        raise CodeError("The codes of the networks are damaged: there are fewer than tasks.")
+        raise CodeError("The codes of the networks are damaged: there are fewer codes than tasks.")
     for reference, length, digest in _ENTRY.iter_unpack(codes[:at]):
         if not -1 <= reference < n_tasks or length < 0:
-            raise CodeError("The codes of the networks are damaged: one is beside a task that is not there.")
+            raise CodeError("The codes of the networks are damaged: one refers to a task that does not exist.")
         found.append(TaskCode(reference, codes[at : at + length], digest))
         at += length
     if at != len(codes):
-        raise CodeError("The codes of the networks are damaged: they are shorter or longer than they say.")
+        raise CodeError("The codes of the networks are damaged: their lengths do not add up.")
     for code in found:
         depth, each = 1, code
         while each.reference >= 0:
             depth, each = depth + 1, found[each.reference]
             if depth > DEEPEST:
-                raise CodeError("The codes of the networks are damaged: too many have to be decoded for one.")
+                raise CodeError("The codes of the networks are damaged: a chain of predictions is too long.")
     return tuple(found)

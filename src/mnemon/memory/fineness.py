@@ -1,4 +1,4 @@
-"""How fine a lattice has to be: coarse while a task learns to live with it, finer where that cost too much."""
+"""Choose the step sizes of a lattice: coarse during the last part of learning, then finer if accuracy suffers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mnemon.memory.code import LARGEST, Numbers
 from mnemon.memory.lattice import Layout, nearest_step
 
 ROUNDED_FROM = 0.7
-"""Share of a task's steps after which its weights go through the rounding."""
+"""Share of a task's steps after which its weights are rounded."""
 COARSENESS = 0.75
-"""A step beside how far the weights of a tensor have moved (root mean square); later steps make up for it."""
+"""Step size relative to how far the weights of a tensor have moved (root mean square)."""
 OCTAVE = 4
-"""Indices of steps in which they halve."""
+"""Difference of step indices that halves the step size."""
 HALVINGS = 6
-"""How often steps are halved before the fall-back is taken."""
+"""How often step sizes are halved before the finest one is used."""
 DIGITS = 16
-"""Binary digits of the numbers that are fallen back to."""
+"""Binary digits of the numbers with the finest step size."""
 START_PARTS = 64
-"""Steps in the root mean square of a tensor that tasks start from: its numbers fill about a byte each."""
+"""Step sizes per root mean square of a tensor of the starting weights: its numbers take about a byte each."""
 COUNTED = 2000
 """Training examples on which a loss of accuracy is measured."""
 
@@ -30,17 +30,17 @@ Values = NDArray[np.float64]
 
 
 def rate(progress: float) -> float:
-    """Return the share of the learning rate after such a share of the steps: all for half of them, then a cosine."""
+    """Return the factor of the learning rate after this share of the steps: 1 for half of them, then a cosine."""
     return 0.5 * (1 + math.cos(math.pi * max(0.0, 2 * progress - 1)))
 
 
 def while_learning(moved: Values, from_own: Values, layout: Layout) -> Numbers:
-    """Return the steps to learn with, from how far weights are from where they started, and from the module's own."""
+    """Return the steps for learning, from how far the weights moved from their start and from the original module."""
     return _steps(COARSENESS, moved, from_own, layout)
 
 
 def of_start(own: Values, layout: Layout) -> Numbers:
-    """Return the steps by which the weights to start from are rounded: a small part of what they differ by."""
+    """Return the steps for rounding the starting weights: a small part of their spread."""
     parts = np.split(own, np.cumsum(layout.sizes)[:-1])
     return np.array([nearest_step(_spread(part) / START_PARTS) for part in parts], dtype=np.int64)
 
@@ -50,7 +50,7 @@ def _spread(part: Values) -> float:
 
 
 def finer(steps: Numbers | None, moved: Values, from_own: Values, layout: Layout) -> Iterator[Numbers]:
-    """Yield ever finer steps, beginning with these; the last ones are those of the fall-back."""
+    """Yield finer and finer steps, beginning with these; the finest ones come last."""
     first = while_learning(moved, from_own, layout) - OCTAVE if steps is None else steps
     finest = _steps(0.0, moved, from_own, layout)
     for halvings in range(HALVINGS + 1):
@@ -59,13 +59,13 @@ def finer(steps: Numbers | None, moved: Values, from_own: Values, layout: Layout
 
 
 def usual_tolerance(n: int, higher_is_better: bool) -> float:
-    """Return what is tolerated if nothing is said: 0.2 points of accuracy, or one of n examples; 1 % of an error."""
+    """Return the default tolerance: 0.2 points of accuracy, or one of n examples; 1 % of an error."""
     return max(0.2, 100 / n) if higher_is_better else 0.01
 
 
 def loses(rounded: float, plain: float, tolerance: float, higher_is_better: bool) -> bool:
     """Tell whether rounding cost more than is tolerated: points of accuracy, or a share of an error."""
-    slack = 1e-9  # a difference of exactly one example is none of more
+    slack = 1e-9  # a difference of exactly one example is allowed
     if higher_is_better:
         return rounded < plain - tolerance - slack
     return not rounded <= plain + abs(plain) * tolerance
@@ -77,7 +77,7 @@ def settle(
     tried: Iterator[Numbers],
     loses_too_much: Callable[[float, float], bool],
 ) -> bool:
-    """Round by the coarsest steps that lose little enough; return False if none do but those of the fall-back."""
+    """Round by the coarsest steps within the tolerance; return False if only the finest steps are left."""
     round_by(None)
     plain = ask()
     *usual, finest = tried
@@ -90,7 +90,7 @@ def settle(
 
 
 def _steps(coarseness: float, moved: Values, from_own: Values, layout: Layout) -> Numbers:
-    """Return steps in proportion to how far each tensor has moved; as few as 16 binary digits allow."""
+    """Return steps in proportion to how far each tensor has moved; not finer than 16 binary digits."""
     ends = np.cumsum(layout.sizes)[:-1]
     found = []
     for part, whole in zip(np.split(moved, ends), np.split(from_own, ends), strict=True):

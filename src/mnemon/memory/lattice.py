@@ -1,8 +1,8 @@
-"""A network as whole numbers: its weights on a lattice around those that it started from, and its statistics.
+"""A network as integers: its weights on a lattice around those of the original module, and its statistics.
 
     weights = start + step * point        (a step for each tensor)
 
-A point does not depend on what is predicted of it: predictions only shorten its code. All of this is whole-number
+A point does not depend on its prediction: predictions only shorten the code. All of this is integer
 arithmetic, or a single rounding of a float, so a network is the same bit for bit on every machine.
 """
 
@@ -21,9 +21,9 @@ from mnemon.memory.code import LARGEST, CodeError, Numbers, decode, encode
 LEAST_STEP, MOST_STEP = -160, 120
 """Indices of the smallest and the largest step, 2**-40 and 2**30; there are four to an octave."""
 POOLED = 256
-"""Tensors of at most so many weights share one model of how their points are spread."""
+"""Tensors with at most this many weights share one model of the distribution of their points."""
 FARTHEST = 40
-"""Octaves between two steps beyond which the points of one say nothing of those of the other."""
+"""Difference in octaves between two steps beyond which points of one do not predict points of the other."""
 
 Floats = NDArray[np.floating]
 Number = TypeVar("Number", np.int64, np.float64)
@@ -36,7 +36,7 @@ def step_size(index: int | Numbers) -> NDArray[np.float64]:
 
 
 def nearest_step(size: float) -> int:
-    """Return the index of the largest step that is at most so large."""
+    """Return the index of the largest step that is at most this size."""
     if not size > 0:
         return LEAST_STEP
     mantissa, exponent = np.frexp(size)  # 0.5 <= mantissa < 1
@@ -64,25 +64,25 @@ class Layout:
         return [1 + len(self.sizes) + self.n_norms, *large, small, self.n_channels, self.n_channels, self.n_bytes]
 
     def expanded(self, of_tensors: NDArray[Number]) -> NDArray[Number]:
-        """Return a number of each tensor as one of each weight."""
+        """Repeat one number per tensor for each of its weights."""
         return np.repeat(of_tensors, self.sizes)
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network in whole numbers; `points` are those of the flat weights."""
+    """A network as integers; `points` are those of the flat weights."""
 
     steps: Numbers
     """The index of each tensor's step."""
     points: Numbers
     moved: Numbers
-    """1 for each normalising layer whose statistics are below, 0 for one whose statistics are as they came."""
+    """For each normalising layer: 1 if its statistics have changed and are below, 0 if not."""
     variances: Numbers
     means: Numbers
     others: Numbers
-    """Bytes of all other buffers beside those of the module as it came."""
+    """Differences of the bytes of all other buffers to those of the original module."""
     exact: bool = False
-    """Whether the statistics are not rounded; they are among the others then."""
+    """Whether the statistics are stored exactly; they are then in `others`."""
 
     def weights(self, start: Floats, layout: Layout) -> Floats:
         """Return the flat weights."""
@@ -92,7 +92,7 @@ class Network:
 
 
 def nothing(layout: Layout) -> Network:
-    """Return the network as it came: the prediction of a task that none predicts."""
+    """Return the original module as a network: the prediction for a task without another one."""
     means = np.zeros(layout.n_channels, dtype=np.int64)
     steps = np.zeros(len(layout.sizes), dtype=np.int64)
     points = np.zeros(sum(layout.sizes), dtype=np.int64)
@@ -101,7 +101,7 @@ def nothing(layout: Layout) -> Network:
 
 
 def nearest_points(weights: Floats, start: Floats, steps: Numbers, layout: Layout) -> Numbers:
-    """Return the points nearest to some weights; those too far away to be coded are drawn in."""
+    """Return the lattice points nearest to some weights; points too far away to be coded are clipped."""
     sizes = layout.expanded(step_size(steps))
     points = np.rint((weights.astype(np.float64) - start.astype(np.float64)) / sizes)
     return np.clip(points, -LARGEST // 2, LARGEST // 2).astype(np.int64)
@@ -122,7 +122,7 @@ def rescaled(points: Numbers, before: Numbers, after: Numbers) -> Numbers:
 
 
 def encode_network(network: Network, prediction: Network, layout: Layout) -> bytes:
-    """Return the code of a network beside a prediction of it."""
+    """Return the code of a network, given a prediction of it."""
     predicted = rescaled(prediction.points, layout.expanded(prediction.steps), layout.expanded(network.steps))
     return encode(
         [

@@ -43,7 +43,7 @@ class LookaheadMode(str, Enum):
     """Where the drift of the generated weights is measured."""
 
     CONSTANT = "constant"
-    """At the parameters after the step that the task gradient alone would cause; the paper's choice."""
+    """At the parameters after the step that the task gradient alone would cause (the paper)."""
     COMPILED = "compiled"
     """As constant, within rounding: the step of Adam is compiled (needs a C++ compiler; some seconds once)."""
     OFF = "off"
@@ -86,7 +86,7 @@ class NoLookahead(AbstractLookahead):
     """The penalty at the present parameters."""
 
     def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
-        """Take the penalty where the module stands."""
+        """Compute the penalty at the present parameters."""
         return penalty(self.module)
 
 
@@ -100,7 +100,7 @@ class ConstantLookahead(AbstractLookahead):
         self.twin = _twin(optimizer, self.real, self.copies)
 
     def step(self) -> nn.Module:
-        """Return the copy of the module, moved to where the present `.grad` leads."""
+        """Return the copy of the module, after the step that the present `.grad` would cause."""
         sources, copies = list(self.real), list(self.copies)
         for real, moved in zip(self.real, self.copies, strict=True):
             moved.grad = real.grad
@@ -117,19 +117,19 @@ class ConstantLookahead(AbstractLookahead):
         return self.moved
 
     def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
-        """Take the penalty at the moved copy."""
+        """Compute the penalty at the moved copy."""
         return penalty(self.step())
 
 
 class CompiledLookahead(ConstantLookahead):
-    """The step of Adam in one pass over the memory; where it cannot be compiled, as without."""
+    """As constant, with the step of Adam compiled into one pass over memory, if a compiler is there."""
 
     def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer):
         super().__init__(module, optimizer)
         self._works = isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW)
 
     def step(self) -> nn.Module:
-        """Return the copy of the module, moved to where the present `.grad` leads."""
+        """Return the copy of the module, after the step that the present `.grad` would cause."""
         if not self._works or any(not self.optimizer.state.get(p) for p in self.real):
             return super().step()
         try:
@@ -175,7 +175,7 @@ def _adam_step(
     decay: float,
     decoupled: bool,
 ) -> None:
-    """Write to `moved` where a step of Adam leads; nothing else is changed."""
+    """Write the parameters after a step of Adam to `moved`; nothing else changes."""
     rate, correction, lr = factors.unbind()
     if decay and not decoupled:
         gradient = gradient + decay * real
@@ -191,7 +191,7 @@ class DifferentiatedLookahead(AbstractLookahead):
     second_order = True
 
     def measure(self, penalty: Penalty, task_gradients: Sequence[Tensor]) -> tuple[Tensor, Gradients]:
-        """Take the penalty at the moved parameters, and take its gradient back through the step."""
+        """Compute the penalty at the moved parameters, and propagate its gradient back through the step."""
         moved = [p.clone() for p in self.real]
         twin = _twin(self.optimizer, self.real, moved)
         twin.defaults["differentiable"] = True

@@ -1,6 +1,6 @@
-"""A module whose weights a hypernetwork generates, task by task, and whose earlier weights are held in place.
+"""A memory of networks whose weights a hypernetwork generates; a penalty protects those of earlier tasks.
 
-It is a memory of networks: classifiers, decoders, generators. One step, by `descend`: gradient of the task loss →
+The networks are classifiers, decoders or generators. One step, by `descend`: gradient of the task loss →
 lookahead → gradient of the penalty there, added → one step of the optimizers.
 """
 
@@ -32,19 +32,19 @@ from mnemon.problem import Terms
 NEARBY = 0.1
 """Standard deviation of the noise of a nearby embedding."""
 RAMP = 50
-"""Steps in which a task that starts from the module's own weights comes to take the whole of what is generated."""
+"""Steps in which the factor of generated weights rises from 0 to 1, if a task starts from the module's weights."""
 
 
 class NetworkMemory(AbstractMemory):
-    """A memory of networks of one form.
+    """A memory of networks of one architecture.
 
-    With `start=own` what is generated is added to the module's own weights; otherwise the module is only a form.
-    `from_own` does so, too, and every task starts from the module as it came: what is added is multiplied by a factor
-    of the task that rises from 0 to 1 in its first steps.
-    `kept` tells for a task which ranges of its flat weights the penalty holds (all, if not given). Tasks from
-    `capacity` on are not learned: the memory stays as it is. With `keeps_snapshot` there is a frozen copy while a
-    task is learned even if nothing is penalised, and `frozen_weights` come from it. `statistics` tells what batch
-    norm goes by; where they are generated, a step also leads them to those measured so far.
+    With `start=own`, generated weights are added to the module's own weights; otherwise the module is a placeholder.
+    `from_own` adds them, too, and every task starts from the original module: generated weights are multiplied by a
+    factor per task that rises from 0 to 1 in its first steps.
+    `kept` returns the ranges of a task's flat weights that the penalty protects (default: all). Tasks from `capacity`
+    on are not learned: the memory does not change. With `keeps_snapshot`, there is a frozen copy while a task is
+    learned, even without a penalty; `frozen_weights` come from it. `statistics` says which statistics batch norm
+    uses; if they are generated, a step also pulls them towards those measured so far.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class NetworkMemory(AbstractMemory):
         self._cache, self._before = WeightCache(), WeightCache()
         self._own_rows, self._unit_rows = WeightCache(), WeightCache()
         self._excerpts: dict[tuple[WeightRange, torch.device], Excerpt | None] = {}
-        """Only the last one that was asked for."""
+        """Only the last one used."""
 
     @property
     def learning(self) -> bool:
-        """Whether the present task is one to learn."""
+        """Whether the present task is learned (see `capacity`)."""
         return self.n_begun > 0 and (self.capacity is None or self.n_begun <= self.capacity)
 
     @property
@@ -132,18 +132,18 @@ class NetworkMemory(AbstractMemory):
     # Generated networks
 
     def weights(self, task_id: int) -> Tensor:
-        """Return what the hypernetwork generates for a task, as a flat vector."""
+        """Return the weights that the hypernetwork generates for a task, as a flat vector."""
         return self.hypernet(self.embeddings[task_id])
 
     def frozen_weights(self, task_id: int) -> Tensor:
-        """Return what it generated for an earlier task when the present one began, kept at hand."""
+        """Return the weights generated for an earlier task when the present one began; cached."""
         if self.snapshot is None:
             return self.cached_weights(task_id)
         hypernet, embeddings = self.snapshot.hypernet, self.snapshot.embeddings
         return self._before.get(task_id, self.snapshot.parameters(), lambda: hypernet.padded(embeddings[task_id]))
 
     def cached_weights(self, task_id: int) -> Tensor:
-        """Return what is generated for a task, kept at hand until something moves: for many questions in a row."""
+        """Return the weights generated for a task; cached until a parameter changes."""
         embedding = self.embeddings[task_id]
         moved = (*self.hypernet.parameters(), embedding)  # not all embeddings: there may be thousands
         return self._cache.get(task_id, moved, lambda: self.hypernet.padded(embedding))
@@ -156,7 +156,7 @@ class NetworkMemory(AbstractMemory):
         outputs: WeightRange | None = None,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """Run a task's network, on weights that are generated now unless they are given."""
+        """Run a task's network, with the given weights, or with weights generated now."""
         if self.target.training != training:
             self.target.train(training)
         if weights is None and outputs is not None and (part := self._excerpt(outputs)) is not None:
@@ -178,7 +178,7 @@ class NetworkMemory(AbstractMemory):
         return answers
 
     def _excerpt(self, outputs: WeightRange) -> Excerpt | None:
-        """Return the rows that a network with these outputs needs, where that is worth it."""
+        """Return the rows that a network with these outputs needs, if that is faster."""
         if self.own is not None or self.first_statistics is not None:
             return None
         key = outputs, self.hypernet.readout.device
@@ -187,7 +187,7 @@ class NetworkMemory(AbstractMemory):
         return self._excerpts[key]
 
     def _network(self, task_id: int, generated: Tensor | None) -> Tensor:
-        """Return the weights of a task's network, given what is generated for it, or generating it now."""
+        """Return the weights of a task's network, from given generated weights, or from ones generated now."""
         embedding = self.embeddings[task_id]
         if generated is not None:
             return self._started(task_id, generated)
@@ -197,13 +197,13 @@ class NetworkMemory(AbstractMemory):
         return self.hypernet.around(self._padded_own(), embedding, self.factors[task_id] if self.rises else None)
 
     def _padded_own(self) -> Tensor:
-        """Return the module's own weights, followed by as many zeros as the last row has unused columns; kept."""
+        """Return the module's own weights, padded with zeros for the unused columns of the last row; cached."""
         own = self.own
         assert own is not None
         return self._own_rows.get(0, [own], lambda: self._padded(own))
 
     def _padded_units(self) -> Tensor:
-        """Return the unit of each weight in which is given what is added to it, as long as the own weights; kept."""
+        """Return the unit of each generated weight, padded like the own weights; cached."""
         own = self.own
         assert own is not None
         return self._unit_rows.get(0, [own], lambda: self._padded(self.target.deviations(own)))
@@ -213,7 +213,7 @@ class NetworkMemory(AbstractMemory):
         return nn.functional.pad(flat, (0, room))
 
     def _started(self, task_id: int, generated: Tensor) -> Tensor:
-        """Return the weights of a task's network, given what is generated for it."""
+        """Return the weights of a task's network, from its generated weights."""
         if self.own is None:
             return generated
         own, n = self._padded_own(), len(generated)
@@ -234,9 +234,9 @@ class NetworkMemory(AbstractMemory):
     # The step
 
     def descend(self, loss: Tensor, others: Sequence[Tensor] = ()) -> Terms:
-        """Take one step down the loss of the present task and the penalty; return the penalty, if there is one.
+        """Take one optimizer step on loss and penalty; return the penalty, if there is one.
 
-        The gradients of other parameters of the loss are put into their `.grad`: their step is not taken here.
+        The gradients of `others` are only stored in their `.grad`; the caller takes their step.
         """
         terms: Terms = {}
         if self._distance is not None:
@@ -261,7 +261,7 @@ class NetworkMemory(AbstractMemory):
 
     @torch.no_grad()
     def _take_more(self) -> None:
-        """Let the present task take a little more of what is generated, until it takes all."""
+        """Raise the present task's factor of generated weights a little, up to 1."""
         if len(self.factors):
             self.factors[self.n_begun - 1].add_(1 / RAMP).clamp_(max=1.0)
 
@@ -273,7 +273,7 @@ class NetworkMemory(AbstractMemory):
         if self.config.penalty is not PenaltyForm.EXACT:
             plain = by_autograd(lambda moved: self.config.beta * plain_penalty(moved, anchors, draw, old), old)
             return self._lookahead.add_gradient(plain, task_gradients, old)
-        # A differentiated lookahead needs the readout's gradient itself, to take it back through the step.
+        # A differentiated lookahead needs the readout's gradient itself, to propagate it back through the step.
         add_to = None if self._lookahead.second_order else self.hypernet.readout.grad
 
         def penalty(moved: AbstractHypernet) -> tuple[Tensor, Gradients]:
@@ -288,7 +288,7 @@ class NetworkMemory(AbstractMemory):
             return anchors.draw_rows(self.config.sample_size)
         return anchors.everything()
 
-    # The life of a task
+    # Hooks of a task
 
     def add_task(self) -> None:
         if self.capacity is not None and len(self.embeddings) >= self.capacity:
@@ -359,7 +359,7 @@ class NetworkMemory(AbstractMemory):
         noise = NEARBY if self.config.new_embedding is NewEmbedding.NEARBY else 0.0
         return self.embeddings[-1].detach() + noise * fresh.to(self.embeddings[-1])
 
-    # Keeping
+    # Sizes and saving
 
     @property
     def numel_shared(self) -> int:
@@ -392,7 +392,7 @@ class NetworkMemory(AbstractMemory):
 
 
 def _clip(gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:
-    """Return gradients shortened to a norm of at most so much, all by the same factor."""
+    """Return gradients scaled down to a joint norm of at most `most`."""
     norm = torch.stack([gradient.detach().norm() for gradient in gradients]).norm()
     factor = (most / norm).clamp(max=1.0)
     return tuple(gradient * factor for gradient in gradients)

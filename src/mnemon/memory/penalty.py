@@ -1,4 +1,4 @@
-r"""Hold what a hypernetwork generates for earlier tasks in place.
+r"""The penalty on changes of the weights that a hypernetwork generates for earlier tasks.
 
 $$\frac{1}{|S|}\sum_{t \in S} \lVert f_h(e^{(t)}, \Theta_h^*) - f_h(e^{(t)}, \Theta_h + \Delta\Theta_h) \rVert^2$$
 
@@ -40,11 +40,11 @@ from mnemon.memory.lookahead import Gradients
 WeightRange = tuple[int, int]
 
 AT_ONCE = 4096
-"""Rows of earlier tasks that are held at a time: few enough for the cache, enough for full speed."""
+"""Rows of earlier tasks that are processed at a time: few enough for the cache, enough for full speed."""
 
 
 class Block(NamedTuple):
-    """Rows of a group of which the same columns count."""
+    """Rows of a group for which the same columns count."""
 
     rows: slice | Tensor
     columns: WeightRange
@@ -54,27 +54,27 @@ class RowGroup(NamedTuple):
     """Rows whose drifts are summed at a time: all rows of some tasks, or single rows."""
 
     tasks: Tensor
-    """Tasks, of which all rows are meant, row by row; or the task of each single row."""
+    """Tasks with all their rows, in row order; or the task of each single row."""
     row: Tensor | None
     """Number of each single row within its task; None for all rows of the tasks."""
     blocks: list[Block]
     fixed: Tensor | None = None
-    """h~* of these rows, where it is kept."""
+    """h~* of these rows, if it is cached."""
 
 
 class Draw(NamedTuple):
-    """The rows on which the penalty is taken in a step, and the factor that keeps its expectation."""
+    """The rows of a step's penalty, and the factor that keeps its expectation unbiased."""
 
     rows: Tensor | None
     """Numbers of the rows, task * n_rows + row; None for all."""
     factor: float
     """Multiplies the sum over the rows; 1 / number of tasks for all rows."""
     tasks: list[int] | None = None
-    """The tasks, where whole tasks were drawn."""
+    """The tasks, if whole tasks were drawn."""
 
 
 class Anchors:
-    """What has to stay: the rows of earlier tasks under the frozen hypernetwork.
+    """The remembered outputs: the rows of earlier tasks under the frozen hypernetwork.
 
     `kept` names for each task the ranges of flat weights that count (all, if not given);
     `importance` [tasks, size] weighs them, in the plain penalty only.
@@ -103,7 +103,7 @@ class Anchors:
 
     @property
     def moved_by(self) -> Tensor:
-        """D, as the penalty has last taken it."""
+        """D, as last used by the penalty."""
         return self.stacked[: len(self.readout)]
 
     @property
@@ -118,7 +118,7 @@ class Anchors:
         return Draw(None, 1 / self.n_tasks)
 
     def draw_tasks(self, count: int) -> Draw:
-        """Draw so many tasks without replacement, each with all its rows."""
+        """Draw `count` tasks without replacement, each with all its rows."""
         if count >= self.n_tasks:
             return self.everything()
         tasks = torch.randperm(self.n_tasks)[:count].sort().values
@@ -126,7 +126,7 @@ class Anchors:
         return Draw(rows, 1 / count, tasks.tolist())
 
     def draw_rows(self, count: int) -> Draw:
-        """Draw so many single rows without replacement."""
+        """Draw `count` single rows without replacement."""
         total = self.n_tasks * self.n_rows
         if count >= total:
             return self.everything()
@@ -135,7 +135,7 @@ class Anchors:
     # The drawn rows, in groups
 
     def groups(self, draw: Draw) -> list[RowGroup]:
-        """Return the drawn rows; where all are drawn, with their features, which are kept for the next step."""
+        """Return the drawn rows; if all are drawn, with their features, which are cached for the next step."""
         if draw.rows is None:
             if self._all is None:
                 self._all = [self._with_fixed(group) for group in self._of_tasks(range(self.n_tasks))]
@@ -168,7 +168,7 @@ class Anchors:
         return [Block(self._some(sorted(rows), n * self.n_rows), columns) for columns, rows in found.items()]
 
     def _some(self, numbers: list[int], total: int) -> slice | Tensor:
-        """Return ascending numbers as a slice where they follow on each other, which spares copies."""
+        """Return ascending numbers as a slice if they are consecutive, which avoids copies."""
         if numbers[-1] - numbers[0] + 1 == len(numbers):
             return slice(numbers[0], numbers[-1] + 1) if len(numbers) < total else slice(None)
         return self._index(numbers)
@@ -197,14 +197,14 @@ class Anchors:
         return group._replace(fixed=self.fixed(group))
 
     def ww(self, start: int, stop: int) -> Tensor:
-        """Return W* W*^T over some columns; kept."""
+        """Return W* W*^T over some columns; cached."""
         if (start, stop) not in self._ww:
             w = self.readout[:-1, start:stop]
             self._ww[start, stop] = w @ w.T
         return self._ww[start, stop]
 
     def fixed_sums(self, draw: Draw, groups: Sequence[RowGroup]) -> dict[WeightRange, Tensor]:
-        """Return the sums of h~* h~*^T over the rows of each range of columns; of all rows they are kept."""
+        """Return the sums of h~* h~*^T over the rows of each range of columns; cached if all rows are drawn."""
         if draw.rows is None and self._fixed_sums:
             return self._fixed_sums
         sums: dict[WeightRange, Tensor] = {}
@@ -302,9 +302,9 @@ def exact_penalty(
 
 
 class _Known(torch.autograd.Function):
-    """A number of which only the gradient is of interest, and known.
+    """A dummy value with a known gradient.
 
-    To hand that to `torch.autograd.grad` itself would import torch's symbolic shapes, a second in every process.
+    Passing the gradient to `torch.autograd.grad` itself would import torch's symbolic shapes: a second per process.
     """
 
     @staticmethod
@@ -318,7 +318,7 @@ class _Known(torch.autograd.Function):
 
 
 def gram_is_cheaper(n_rows: int, width: int) -> bool:
-    """Compare the operations per column of the two ways to take the sum and its gradient.
+    """Compare the operations per column of the two ways to compute the sum and its gradient.
 
     Directly, drift and gradients are four products of n_rows * width; by Gram matrices, two products of
     width * width give the value and two the gradient. Writing and reading the drifts costs about as much as 24 more
@@ -437,4 +437,4 @@ class _Directly:
         return gradient
 
     def finish(self) -> None:
-        """Do nothing: all was added."""
+        """Do nothing: everything is already added."""

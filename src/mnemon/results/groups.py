@@ -12,7 +12,7 @@ from mnemon.config import flat
 from mnemon.errors import UsageError
 from mnemon.results.comparison import FILE, ComparisonTable
 from mnemon.results.record import RunRecord, find_runs
-from mnemon.results.runs import Complete, as_it_is, completed
+from mnemon.results.runs import Complete, as_it_is, complete_settings
 from mnemon.results.study import Study
 from mnemon.results.terminal.tables import draws_tasks, inputs_per_vote, subject, tasks_of
 
@@ -73,7 +73,7 @@ def gather(items: Sequence[Reportable], complete: Complete = as_it_is) -> list[G
             for record in item.records if isinstance(item, Study) else [item]:
                 if found.is_new(home := folder_of(record)):
                     found.alone[home] = record
-    return found.groups + _by_tasks(_by_settings(completed(found.alone, complete)))
+    return found.groups + _by_tasks(_by_settings(complete_settings(found.alone, complete)))
 
 
 @dataclass

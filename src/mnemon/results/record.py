@@ -157,14 +157,14 @@ class RunRecord:
             >>> mnemon.RunRecord.read(Path(".")).matrix
             [[98.0, 50.0], [90.0, 96.0]]
         """
-        with _damage_named(folder, RECORD):
+        with _name_damage(folder, RECORD):
             facts = read_facts(folder / RECORD)
         _check_format(folder, facts)
-        with _damage_named(folder, RECORD):
+        with _name_damage(folder, RECORD):
             record = _record(facts)
-        with _damage_named(folder, CONFIG):
+        with _name_damage(folder, CONFIG):
             record.config = _settings(read_toml(read_text(folder / CONFIG)))
-        with _damage_named(folder, LOSSES):
+        with _name_damage(folder, LOSSES):
             lines = read_text(folder / LOSSES).splitlines() if losses and is_there(folder / LOSSES) else []
             record.losses = [_loss(line) for line in lines]
         record.folder = folder
@@ -172,7 +172,7 @@ class RunRecord:
 
 
 @contextmanager
-def _damage_named(folder: Path, file: str) -> Iterator[None]:
+def _name_damage(folder: Path, file: str) -> Iterator[None]:
     """Turn what is wrong with a file into an error of the user that names it."""
     try:
         yield

@@ -25,10 +25,10 @@ def read_runs(folders: Iterable[Path], complete: Complete = as_it_is) -> dict[Pa
     lack settings that others have, `complete` adds them. It is called only then, for it has to import torch to know
     all settings.
     """
-    return completed({folder: RunRecord.read(folder) for folder in folders}, complete)
+    return complete_settings({folder: RunRecord.read(folder) for folder in folders}, complete)
 
 
-def completed(runs: dict[Path, RunRecord], complete: Complete) -> dict[Path, RunRecord]:
+def complete_settings(runs: dict[Path, RunRecord], complete: Complete) -> dict[Path, RunRecord]:
     """Give records that are read together the same settings (see `read_runs`)."""
     seen: dict[tuple[str, ...], set[frozenset[str]]] = {}
     for record in runs.values():

@@ -196,7 +196,7 @@ def score(value: float, record: SweepRecord) -> str:
     return "·" if math.isnan(value) else f"{value:.2f}" if record.metric == "accuracy" else f"{value:.4f}"
 
 
-def shown(record: SweepRecord, trials: Sequence[Trial], most: int = 10) -> RenderableType:
+def render_sweep(record: SweepRecord, trials: Sequence[Trial], most: int = 10) -> RenderableType:
     """Show the best trials, and how many there are."""
     title = Text(f"\nSweep of {record.preset}", style="bold")
     title.append(f"  {describe_criterion(record)}, mean over tasks; seed {record.seed}\n", style="")
@@ -300,7 +300,7 @@ class SweepResult:
         ]
 
     def __rich__(self) -> RenderableType:
-        return shown(self.record, self.trials)
+        return render_sweep(self.record, self.trials)
 
     def __str__(self) -> str:
         return as_text(self, *self.remarks)

@@ -1,4 +1,4 @@
-"""Batches as a function of seed, task and step: a run that is stopped and resumed sees the same ones."""
+"""Batches as a function of seed, task and step: a resumed run sees the same batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Shuffled:
         self._orders: dict[int, Tensor] = {}
 
     def take(self, start: int, count: int) -> tuple[Any, Tensor]:
-        """Return the examples at places start to start + count of the stream."""
+        """Return the examples at positions start to start + count of the stream."""
         n, first = len(self.examples), start
         parts = []
         while count:

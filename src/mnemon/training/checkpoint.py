@@ -1,6 +1,6 @@
-"""One file that holds all that a learner needs to go on: safetensors, with the facts as JSON in its header.
+"""A file with all that a learner needs to resume: safetensors, with other facts as JSON in its header.
 
-The header also holds a digest of the whole file, so that a file that is not byte for byte what was saved is refused.
+The header also holds a digest of the whole file. A file that differs in one byte from what was saved is refused.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mnemon.whole_files import check_regular, is_file, replacing
 FILE = "checkpoint.safetensors"
 FORMAT = 4
 EARLIER = (3,)
-"""Formats of earlier versions that are read, too; they had a checksum of names and bytes, and no digest."""
+"""Formats of earlier versions that can be read; they have a checksum of names and bytes, but no digest."""
 DIGEST = "digest"
 PACKED = "packed facts"
-"""A tensor that holds the facts, compressed, where the header does not."""
+"""Name of a tensor that holds the facts, compressed, if the header does not."""
 MOST_FACTS = 1 << 28
-"""Bytes of facts that are unpacked at most."""
+"""Maximum bytes of unpacked facts."""
 _BLANK = "0" * 64
-"""What stands in place of the digest in the bytes that it is of."""
+"""The placeholder for the digest in the bytes from which it is computed."""
 _BLOCK = 1 << 22
 
 
@@ -75,7 +75,7 @@ def write(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any], packed:
 
 
 def read(path: Path, formats: tuple[int, ...]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the facts of a file; one of another format, damaged or foreign is named."""
+    """Return the tensors and the facts of a file; refuse another format, a damaged file, or another kind of file."""
     try:
         check_regular(path)
         with safe_open(path, framework="pt") as file:
@@ -86,7 +86,7 @@ def read(path: Path, formats: tuple[int, ...]) -> tuple[dict[str, Tensor], dict[
                 _check_digest(path, metadata[DIGEST])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
             if PACKED in tensors:
-                facts = _facts(path, _unpacked(tensors.pop(PACKED)), formats)
+                facts = _facts(path, _unpack(tensors.pop(PACKED)), formats)
     except (SafetensorError, OSError, ValueError, OverflowError, zlib.error) as error:
         raise CheckpointError(f"{path} is damaged: {error}.") from error
     if DIGEST not in metadata:
@@ -94,12 +94,12 @@ def read(path: Path, formats: tuple[int, ...]) -> tuple[dict[str, Tensor], dict[
     return tensors, facts
 
 
-def _unpacked(code: Tensor) -> str:
-    """Return facts that were compressed, if they are not too many."""
+def _unpack(code: Tensor) -> str:
+    """Return facts that were compressed, if they are not too large."""
     unpacking = zlib.decompressobj()
     facts = unpacking.decompress(code.flatten().view(torch.uint8).numpy().tobytes(), MOST_FACTS)
     if not unpacking.eof:
-        raise ValueError("its facts are cut short, or too many")
+        raise ValueError("its facts are truncated, or too large")
     return facts.decode()
 
 
@@ -179,7 +179,7 @@ def as_bytes(value: Any) -> Tensor:
 def from_bytes(tensor: Tensor) -> Any:
     """Return the JSON value of a tensor of bytes; raises NotationError."""
     if tensor.dtype != torch.uint8 or tensor.ndim != 1:
-        raise NotationError(f"{tensor.dtype} of shape {list(tensor.shape)} is no text")
+        raise NotationError(f"{tensor.dtype} of shape {list(tensor.shape)} is not text")
     return read_json(tensor.numpy(force=True).tobytes())
 
 

@@ -1,9 +1,9 @@
 """One run by several processes (torchrun): each takes its part of every batch, and gradients are averaged.
 
-All processes hold the same learner, draw the same random numbers and see the same whole batches, of which each learns
-from its part. Hooks on the parameters average every gradient over the processes the moment it is found, so a step of
-any learner goes on, with penalty, lookahead and optimizer, from the gradient of the whole batch. The first process
-alone writes and speaks.
+All processes hold the same learner, draw the same random numbers and see the same whole batches. Each learns from its
+part. Hooks on the parameters average every gradient over the processes as soon as it is computed. So the rest of a
+step (penalty, lookahead, optimizer) uses the gradient of the whole batch. Only the first process writes files and
+messages.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from mnemon.training.batches import past_share
 
 T = TypeVar("T")
 joined = False
-"""Whether this process was ever one of several."""
+"""Whether this process has joined a group of processes."""
 
 
 class Crew:
-    """The processes that share a run; of one process, unless torchrun says otherwise."""
+    """The processes that share a run; a single one without torchrun."""
 
     def __init__(self, rank: int = 0, size: int = 1):
         self.rank, self.size = rank, size
@@ -41,11 +41,11 @@ class Crew:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes files and messages."""
         return self.rank == 0
 
     def check(self, learner: AbstractLearner, batch_size: int) -> None:
-        """Refuse what does not come to the same when a batch is divided."""
+        """Refuse a learner whose result changes if a batch is divided."""
         if self.size == 1:
             return
         if not learner.shares_batches:
@@ -65,12 +65,12 @@ class Crew:
         share = past_share(batch_size, n_past)
         if share < self.size:
             raise UsageError(
-                f"training.batch_size is {batch_size}: of each of {n_past} earlier tasks a step has {share}, too few "
-                f"for {self.size} processes; take at least {(self.size - 1) * n_past + 1}."
+                f"training.batch_size is {batch_size}: a step has {share} examples of each of {n_past} earlier "
+                f"tasks, too few for {self.size} processes; use at least {(self.size - 1) * n_past + 1}."
             )
 
     def part(self, batch: Batch) -> Batch:
-        """Return this process's part of a batch, with the weight that makes the mean over processes that of all."""
+        """Return this process's part of a batch, weighted so that the mean over processes is that of the batch."""
         if self.size == 1:
             return batch
         if len(batch) < self.size:
@@ -80,7 +80,7 @@ class Crew:
         return replace(batch, inputs=inputs, targets=targets, past=past, weight=len(inputs) * self.size / len(batch))
 
     def average_gradients(self, module: nn.Module) -> None:
-        """From now on, average the gradient of every parameter as it is found."""
+        """From now on, average the gradient of every parameter as soon as it is computed."""
         for hook in self._hooks:
             hook.remove()
         if self.size > 1:
@@ -94,11 +94,11 @@ class Crew:
         return dict(zip(terms, values.tolist(), strict=True))
 
     def any(self, asked: bool) -> bool:
-        """Return whether one of the processes says yes."""
+        """Return whether `asked` is true in any process."""
         return asked if self.size == 1 else bool(self._mean(torch.tensor([float(asked)])) > 0)
 
     def share(self, begin: Callable[[], T]) -> T:
-        """Let the first process do something, and give what it returns, or its error, to all."""
+        """Run a function in the first process; return its result, or raise its error, in all."""
         if self.size == 1:
             return begin()
         found: list[object] = [None]
@@ -113,7 +113,7 @@ class Crew:
         return found[0]  # type: ignore[return-value]
 
     def together(self, do: Callable[[], T]) -> T:
-        """Do something in every process, each on its own machine; an error of one is raised in all of them."""
+        """Run a function in every process; an error in one is raised in all of them."""
         if self.size == 1:
             return do()
         done: T | None = None
@@ -128,7 +128,7 @@ class Crew:
         return done  # type: ignore[return-value]
 
     def words(self, word: T) -> list[T]:
-        """Return what every process says."""
+        """Return the values of all processes."""
         said = [word] * self.size
         if self.size > 1:
             distributed.all_gather_object(said, word)
@@ -145,17 +145,17 @@ ALONE = Crew()
 
 
 def is_shared() -> bool:
-    """Tell whether torchrun has started this process beside others."""
+    """Tell whether torchrun has started several processes."""
     return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", 1)) > 1
 
 
 def leads() -> bool:
-    """Tell whether this process is the one that speaks, where those that torchrun has started need not be joined."""
+    """Tell whether this process writes messages; works before the processes have joined."""
     return not is_shared() or os.environ.get("RANK", "0") == "0"
 
 
 def check_gpus(device: str) -> None:
-    """Refuse what leaves a process on this machine without a GPU of its own."""
+    """Refuse a device if a process on this machine would have no GPU."""
     if ":" in device:
         raise UsageError(
             f"--device {device} is one GPU for all processes: use --device cuda, and each process gets its own."
@@ -163,7 +163,7 @@ def check_gpus(device: str) -> None:
     processes, there = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
     if processes > there:
         fewer = f"torchrun --nproc-per-node {there}, or " if there else ""
-        raise UsageError(f"This machine has GPUs for {there} of its {processes} processes: take {fewer}--device cpu.")
+        raise UsageError(f"This machine has GPUs for {there} of its {processes} processes: use {fewer}--device cpu.")
 
 
 @contextmanager
@@ -186,7 +186,7 @@ def crew(device: str) -> Iterator[Crew]:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process; one of several at once, since threads of gloo now and then abort it while it is torn down."""
+    """End the process; one of several ends at once, because threads of gloo sometimes abort a normal shutdown."""
     if joined:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""How well a learner does on a task, told what the scenario tells it."""
+"""Measure the score of a learner on a task, in its scenario."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mnemon.learners.base import AbstractLearner
 
 
 class Score(NamedTuple):
-    """How well a task is done."""
+    """The score on a task."""
 
     value: float
     """Accuracy in percent, or mean squared error."""
     inferred: float
-    """Percentage of inputs whose task was inferred right; NaN where the task is told or nobody asks for it."""
+    """Task identification accuracy in percent; NaN if the task is told or not inferred."""
 
 
 @torch.no_grad()
@@ -36,7 +36,7 @@ def evaluate(learner: AbstractLearner, task: Task, task_id: int) -> Score:
 
 
 def _evaluate_told(learner: AbstractLearner, task: Task, task_id: int) -> float:
-    """Return the sum over a test set of whose inputs the task is told."""
+    """Return the summed score over a test set, with the task told."""
     total, size, predict = 0.0, at_once(task.test.inputs), learner.predictor(task_id)
     for start in range(0, len(task.test), size):
         inputs, targets = task.test.batch(slice(start, start + size))
@@ -53,7 +53,7 @@ def _percent(right: Tensor) -> float:
 
 
 def evaluate_all(learner: AbstractLearner, stream: TaskStream, only: int | None = None) -> list[Score]:
-    """Return a row of scores; NaN where the learner has no answer yet, or for tasks left out."""
+    """Return a row of scores; NaN for tasks without an answer yet, or left out."""
     row = [Score(math.nan, math.nan)] * len(stream)
     told = learner.problem.scenario is Scenario.CL1
     for task_id, task in enumerate(stream.tasks):

@@ -1,4 +1,4 @@
-"""The one loop: learn the tasks of a stream one after another, measure after each, and be able to stop anywhere."""
+"""The training loop: learn the tasks of a stream one after another, test after each, stop and resume at any step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mnemon.whole_files import is_file
 
 LOSSES = "losses"
 BESIDE = {LOSSES, "steps", "metric"}
-"""What a checkpoint's header does not hold of the progress."""
+"""Fields of the progress that a checkpoint's header does not hold."""
 HARDLY = 0.5
 """The share of a guess's success below which a task counts as hardly identified."""
 
@@ -59,11 +59,11 @@ class TrainingConfig:
     batch_size: int = 128
     """Examples per step."""
     scenario: Scenario = Scenario.CL1
-    """What is told of the task at test time: cl1 (the task), cl2 (nothing, one head), cl3 (nothing, all classes)."""
+    """What is known of the task at test time: cl1 (the task), cl2 (nothing, one head), cl3 (nothing, all classes)."""
     label_smoothing: float = 0.0
     """Probability taken from the true class and spread over the others that compete (the paper's 0.95 is 0.05)."""
     held_out: float = 0.0
-    """Share of every task's training data that is kept from training and tested on *in place of the test data*."""
+    """Share of every task's training data that is not trained on, but tested on *instead of the test data*."""
     matrix: MatrixRows = MatrixRows.FULL
     """Tests after a task: full (all tasks so far) or diagonal (that task; all at the end)."""
     log_every: int = 50
@@ -101,35 +101,35 @@ class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop
 
 @dataclass
 class Progress:
-    """How far a run is: what a checkpoint holds beside the learner."""
+    """The progress of a run: what a checkpoint holds besides the learner."""
 
     task_id: int = 0
     step: int = 0
     """Steps done in this task; 0 before it has begun."""
     matrix: list[list[float]] = field(default_factory=list)
     inferred: list[list[float]] = field(default_factory=list)
-    """Percentage of inputs whose task was inferred right, a row per task; NaN where it is told."""
+    """Task identification accuracy in percent, a row per task; NaN if the task is told."""
     untrained: list[float] = field(default_factory=list)
-    """What the untrained learner scores on each task, where that is defined."""
+    """The score of the untrained learner on each task, if it is defined."""
     losses: list[dict[str, float]] = field(default_factory=list)
     """One entry every `log_every` steps."""
     seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "test": 0.0})
     peaks: dict[str, float] = field(default_factory=dict)
     """The largest size that each term of the loss had from the second task on."""
     steps: tuple[int, ...] = ()
-    """Steps of each task; it follows from the settings and is not kept."""
+    """Steps of each task; computed from the settings, not saved."""
     metric: str = "accuracy"
-    """What is measured; it follows from the tasks and is not kept."""
+    """The kind of score; known from the tasks, not saved."""
 
     def see(self, terms: dict[str, float]) -> None:
-        """Take note of the terms of a step."""
+        """Record the terms of a step."""
         if self.task_id > 0:
             for name, value in terms.items():
                 self.peaks[name] = max(self.peaks.get(name, 0.0), abs(value))
 
 
 class Watcher:
-    """Sees what the trainer does; does nothing by itself."""
+    """Watches the trainer; does nothing by default."""
 
     def on_step(self, progress: Progress, terms: dict[str, float]) -> None:
         """Called after every step."""
@@ -195,7 +195,7 @@ class Trainer:
         self._last_save = time.monotonic()
 
     def run(self) -> Progress:
-        """Learn all tasks that are left.
+        """Learn all remaining tasks.
 
         Returns:
             The progress: accuracy matrix, losses, times.
@@ -260,7 +260,7 @@ class Trainer:
                     scale_rates(optimizer, config.factor(step, steps))
 
     def _seed(self, task_id: int, moment: int) -> None:
-        """Make all random numbers of a moment a function of seed, task and moment."""
+        """Seed all random numbers of a moment by seed, task and moment."""
         # A SeedSequence per task is enough: torch's generator spreads seeds that lie side by side by itself.
         seed_all((self._task_seed(task_id) + moment) % 2**63, self.learner.device)
 
@@ -274,7 +274,7 @@ class Trainer:
                 raise self._failure(f"{name} became {value}", self.progress.step + 1)
 
     def _check_state(self) -> None:
-        """Refuse to go on, and above all to save, with numbers that are not finite."""
+        """Stop before saving if a number is not finite."""
         for name, tensor in self.learner.tensors().items():
             if tensor.is_floating_point() and not torch.isfinite(tensor).all():
                 raise self._failure(f"{name} became infinite or NaN", self.progress.step)
@@ -288,7 +288,7 @@ class Trainer:
         )
 
     def _pause(self) -> None:
-        """Between two steps: save now and then, and stop if asked to."""
+        """Between two steps: save from time to time, and stop if requested."""
         if self.crew.any(self.should_stop()):
             self._check_state()
             self.save()
@@ -334,7 +334,7 @@ class Trainer:
                 f"The checkpoint in {self.folder} does not belong to a run: its header is incomplete."
             )
         if facts["seed"] != self.seed:
-            raise CheckpointError(f"The checkpoint in {self.folder} is of seed {facts['seed']}, not {self.seed}.")
+            raise CheckpointError(f"The checkpoint in {self.folder} has seed {facts['seed']}, not {self.seed}.")
         losses = tensors.pop(LOSSES)
         try:
             different = differences(convert(dict[str, Any], facts["identity"], "identity"), self.identity)
@@ -351,7 +351,7 @@ class Trainer:
         self.progress = progress
 
     def _read_progress(self, facts: Mapping[str, Any], losses: Any) -> Progress:
-        """Return the progress that a checkpoint claims, if it is one that this run can have made."""
+        """Return the progress in a checkpoint, if it is possible for this run."""
         known = {name: facts[name] for name in Progress.__dataclass_fields__ if name not in BESIDE}
         progress: Progress = build(Progress, known, "checkpoint")
         convert(list[dict[str, float]], losses, "checkpoint.losses")
@@ -374,7 +374,7 @@ class Trainer:
 
 
 def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
-    """Say which mechanisms of a method never acted: it may be fine-tuning under another name."""
+    """Report mechanisms of a method that never had an effect: it may be plain fine-tuning."""
     if progress.task_id < 2:
         return []
     mechanisms = {
@@ -388,7 +388,7 @@ def idle_mechanisms(learner: AbstractLearner, progress: Progress) -> list[str]:
 
 
 def task_alarms(stream: TaskStream, progress: Progress) -> list[str]:
-    """Name the tasks that failed from the start: not learned, or learned and hardly ever identified."""
+    """Report tasks that failed from the start: not learned, or learned but hardly ever identified."""
     if stream.kind is not TaskKind.CLASSIFICATION:
         return []
     found = []
@@ -410,7 +410,7 @@ def task_alarms(stream: TaskStream, progress: Progress) -> list[str]:
 
 
 def _check_fit(learner: AbstractLearner, stream: TaskStream, config: TrainingConfig) -> None:
-    """Refuse a stream, or settings, that the learner was not made for."""
+    """Refuse a stream, or settings, that do not fit the learner."""
     problem = learner.problem
     for name in ("scenario", "label_smoothing"):
         made_for, asked = getattr(problem, name), getattr(config, name)

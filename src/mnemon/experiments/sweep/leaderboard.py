@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mnemon.experiments.pace import Pace, as_clock
 from mnemon.experiments.screen import can_redraw
-from mnemon.results.sweep import COUNTED, SweepRecord, Trial, rank, score, shown
+from mnemon.results.sweep import COUNTED, SweepRecord, Trial, rank, render_sweep, score
 
 MOST_ROWS = 8
 """Trials that are shown at once, if the terminal is high enough."""
@@ -71,7 +71,7 @@ class Leaderboard:
         left = as_clock(self.pace.left)
         said = f"{as_clock(self.pace.passed) or as_clock(0)} passed" + (f", about {left} left" if left else "")
         for most in range(MOST_ROWS, 0, -1):
-            board = Group(shown(self.record, self.trials, most), Text(said))
+            board = Group(render_sweep(self.record, self.trials, most), Text(said))
             if len(self.console.render_lines(board)) < self.console.height:
                 break
         return board

@@ -67,7 +67,7 @@ def _short(value: Any) -> Any:
 def colour(labels: Sequence[str], title: str | None = None, field: str = "label") -> Any:
     """Return an encoding that gives each label its colour, in order."""
     alt = altair()
-    scale = alt.Scale(domain=list(labels), range=_cycled(COLOURS, len(labels)))
+    scale = alt.Scale(domain=list(labels), range=_cycle(COLOURS, len(labels)))
     return alt.Color(f"{field}:N", scale=scale, sort=None, title=title, legend=alt.Legend() if any(labels) else None)
 
 
@@ -75,7 +75,7 @@ def dash(labels: Sequence[str], title: str | None = None, field: str = "label") 
     """Return an encoding that tells labels apart without colour."""
     alt = altair()
     legend = alt.Legend() if any(labels) else None
-    scale = alt.Scale(domain=list(labels), range=_cycled(DASHES, len(labels)))
+    scale = alt.Scale(domain=list(labels), range=_cycle(DASHES, len(labels)))
     return alt.StrokeDash(f"{field}:N", scale=scale, sort=None, title=title, legend=legend)
 
 
@@ -83,11 +83,11 @@ def shape(labels: Sequence[str], title: str | None = None, field: str = "label")
     """Return an encoding that tells points apart without colour."""
     alt = altair()
     legend = alt.Legend() if any(labels) else None
-    scale = alt.Scale(domain=list(labels), range=_cycled(SHAPES, len(labels)))
+    scale = alt.Scale(domain=list(labels), range=_cycle(SHAPES, len(labels)))
     return alt.Shape(f"{field}:N", scale=scale, sort=None, title=title, legend=legend)
 
 
-def _cycled(values: Sequence[Any], n: int) -> list[Any]:
+def _cycle(values: Sequence[Any], n: int) -> list[Any]:
     return [values[i % len(values)] for i in range(n)]
 
 

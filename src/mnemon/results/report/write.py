@@ -78,7 +78,7 @@ def page(groups: Sequence[Group], background: Callable[[str], Background] = lamb
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_shown,
+        finalize=_clean,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -105,7 +105,7 @@ def page(groups: Sequence[Group], background: Callable[[str], Background] = lamb
     )
 
 
-def _shown(value: object) -> object:
+def _clean(value: object) -> object:
     """Clean what records hold; what was made by templates is markup, and not a plain text."""
     return printable(value) if type(value) is str else value
 

@@ -70,7 +70,7 @@ def names_over_seeds(records: Sequence[RunRecord]) -> list[str]:
 def matrix_table(record: RunRecord) -> RenderableType:
     """Show the accuracy matrix of one run: a row per task learned, a column per task tested."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    shown = _shown(len(record.task_names))
+    shown = _choose_tasks(len(record.task_names))
     table.add_column("after")
     for j in shown:
         table.add_column("…" if j is None else str(j + 1), justify="right", no_wrap=True)
@@ -84,7 +84,7 @@ def matrix_table(record: RunRecord) -> RenderableType:
     return Group(Text(title, style="italic"), table)
 
 
-def _shown(n: int) -> list[int | None]:
+def _choose_tasks(n: int) -> list[int | None]:
     """Return the tasks that are shown; None where some are left out."""
     if n <= MOST_TASKS:
         return list(range(n))
@@ -158,7 +158,7 @@ def _task_table(records: Sequence[RunRecord]) -> Table:
     ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     matrices, names = [r.accuracy.values for r in records], names_over_seeds(records)
-    shown = _shown(len(first.task_names))
+    shown = _choose_tasks(len(first.task_names))
     for j in shown:
         if j is None:
             table.add_row("…", "…", "…", "…")
