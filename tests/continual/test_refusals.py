@@ -33,6 +33,8 @@ MESSAGES = {
     NAMES + "'unknown'.": lambda m: m.rename("monday", "unknown"),
     NAMES + "' '.": lambda m: m.learn((X, Y), task=" "),
     NAMES + "3.": lambda m: m.learn((X, Y), task=3),
+    "A task's name must be text, not tuple: data first, then the name, as in "
+    "model.learn((inputs, targets), task='monday').": lambda m: m.learn("monday", (X, Y)),
     # Data
     "data: it is empty.": lambda m: m.learn((X[:0], Y[:0]), task="x"),
     "data: there are 120 inputs but 119 targets.": lambda m: m.learn((X, Y[1:]), task="x"),

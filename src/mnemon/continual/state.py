@@ -290,6 +290,11 @@ def _as_patterns(names: Sequence[str]) -> list[str]:
 
 def check_name(name: Any) -> None:
     """Refuse a name that is not allowed for a task."""
+    if not isinstance(name, (str, int, float, bytes, type(None))):  # the arguments in another order, probably
+        raise UsageError(
+            f"A task's name must be text, not {type(name).__name__}: data first, then the name, as in "
+            "model.learn((inputs, targets), task='monday')."
+        )
     if not isinstance(name, str) or not name.strip() or name == UNKNOWN:
         raise UsageError(f"A task's name must be some text other than '{UNKNOWN}', not {name!r}.")
     if not name.isprintable() or len(name) > LONGEST_NAME:
