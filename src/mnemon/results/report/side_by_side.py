@@ -52,7 +52,7 @@ class Board:
             charts.add(figures.average_so_far(some), f"{said} averaged over the tasks so far, with SEM over seeds"),
         ] if drawable else []  # fmt: skip
         if figure := _against_bytes(group):
-            caption = f"{said} at the end against the bytes stored for all tasks, with SEM over seeds"
+            caption = f"{said} at the end against the bytes stored for all tasks"
             self.figures.append(charts.add(figure, caption))
         if setting := _one_number_that_differs(group.experiments):
             caption = f"{said} against {setting}, mean over tasks, with SEM over seeds"
