@@ -57,14 +57,14 @@ def ignore(event: Event) -> None:
     """Do nothing about an event."""
 
 
-HERE = Compute()
+DEFAULT_COMPUTE = Compute()
 
 
 @dataclass(frozen=True)
 class RunContext:
     """What one or several runs are done with: where, how many at a time, who is told, and who may stop them."""
 
-    compute: Compute = HERE
+    compute: Compute = DEFAULT_COMPUTE
     workers: int | None = 1
     """Runs at a time, each a process of its own; with None a cluster has as many as it has cores."""
     on: str | None = None

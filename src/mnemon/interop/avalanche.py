@@ -73,7 +73,7 @@ class ContinualStrategy:
         for experience in _list_experiences(experiences):
             learned = self.model.learn(
                 experience.examples("train"),
-                experience.place,
+                experience.task_name,
                 epochs=self.epochs,
                 steps=self.steps,
                 batch_size=self.batch_size,
@@ -107,7 +107,7 @@ class ContinualStrategy:
             right = self._right(experience)
             found[f"{experience.metric('Top1_Acc_Exp', 'eval')}/{experience.exp}"] = _mean([right])
             all_right.append(right)
-            if experience.place in self.model.tasks:
+            if experience.task_name in self.model.tasks:
                 trained_right.append(right)
         # As Avalanche does it, the whole stream is named after its last experience.
         found[experience.metric("Top1_Acc_Stream", "eval")] = _mean(all_right)
@@ -149,7 +149,7 @@ class ContinualStrategy:
             alike = [name for name in self.model.tasks if name.split("/")[0] == experience.task]
             if len(alike) == 1:
                 return alike[0]
-        return experience.place if self.infer is False and experience.place in self.model.tasks else None
+        return experience.task_name if self.infer is False and experience.task_name in self.model.tasks else None
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class _Experience:
     stream: str | None
 
     @property
-    def place(self) -> str:
+    def task_name(self) -> str:
         """The name of the task that it is learned as."""
         return self.exp if self.task is None else f"{self.task}/{self.exp}"
 
@@ -177,7 +177,7 @@ class _Experience:
     def examples(self, phase: str) -> tuple[Inputs, Tensor]:
         """Return its inputs and classes, with the transforms that are meant for training or for evaluation."""
         chosen = getattr(self.dataset, phase, None)
-        found = collect(_Pairs(chosen() if callable(chosen) else self.dataset), f"experience {self.place}")
+        found = collect(_Pairs(chosen() if callable(chosen) else self.dataset), f"experience {self.task_name}")
         return found.inputs, found.targets
 
 

@@ -88,14 +88,14 @@ class GatedChain:
         by_layer = list(used.split(self.widths))
         held = {}
         for path, module in self.network.named_modules():
-            place = self._follows.get(id(module))
-            if place is None or place == len(self.layers) - 1:
+            layer = self._follows.get(id(module))
+            if layer is None or layer == len(self.layers) - 1:
                 continue
-            out = by_layer[place]
+            out = by_layer[layer]
             for name, parameter in module.named_parameters(recurse=False):
                 value = out.view(-1, *[1] * (parameter.ndim - 1))
-                if parameter.ndim > 1 and place > 0:
-                    into = _spread_blocks(by_layer[place - 1], parameter.shape[1])
+                if parameter.ndim > 1 and layer > 0:
+                    into = _spread_blocks(by_layer[layer - 1], parameter.shape[1])
                     value = torch.minimum(value, into.view(1, -1, *[1] * (parameter.ndim - 2)))
                 held[f"{path}.{name}" if path else name] = value.expand_as(parameter)
         return held

@@ -125,19 +125,19 @@ def _facts(path: Path, text: str, formats: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _put_digest(path: Path) -> None:
-    place = _place(path, _BLANK)
-    digest = _digest(path, place)
+    offset = _offset(path, _BLANK)
+    digest = _digest(path, offset)
     with path.open("rb+") as file:
-        file.seek(place)
+        file.seek(offset)
         file.write(digest.encode())
 
 
 def _check_digest(path: Path, digest: str) -> None:
-    if len(digest) != len(_BLANK) or _digest(path, _place(path, digest)) != digest:
+    if len(digest) != len(_BLANK) or _digest(path, _offset(path, digest)) != digest:
         raise CheckpointError(f"{path} is damaged: its content has changed since it was saved.")
 
 
-def _place(path: Path, digest: str) -> int:
+def _offset(path: Path, digest: str) -> int:
     """Return where the digest stands in a file: behind its name in the header; -1 if it does not."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -145,13 +145,13 @@ def _place(path: Path, digest: str) -> int:
     return 8 + found + len(f'"{DIGEST}":"') if found >= 0 else -1
 
 
-def _digest(path: Path, place: int) -> str:
-    """Return the SHA-256 of a file with zeros at a place."""
-    if place < 0:
+def _digest(path: Path, offset: int) -> str:
+    """Return the SHA-256 of a file with zeros at an offset."""
+    if offset < 0:
         return ""
     found = hashlib.sha256()
     with path.open("rb") as file:
-        found.update(file.read(place))
+        found.update(file.read(offset))
         found.update(_BLANK.encode())
         file.seek(len(_BLANK), 1)
         while block := file.read(_BLOCK):

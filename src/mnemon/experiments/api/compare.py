@@ -94,15 +94,15 @@ def compare(
         screen, quiet, workers=workers, threads=threads, on=on, device=device, data=data,
         tensorboard=tensorboard, report=report,
     )  # fmt: skip
-    place, words = None if out is None else str(out), words_of(settings)
+    destination, words = None if out is None else str(out), words_of(settings)
     all_seeds = seeds_of(seed, seeds, options)
     compute = options.compute()
     if resume is not None:
-        options.check_resumed(place, seeds_given=seeds is not None or seed != 0)
+        options.check_resumed(destination, seeds_given=seeds is not None or seed != 0)
         _check_resumed(options, bool(methods or benchmark or scenario or words))
-        upload, folder = Upload(place), Path(resume)
+        upload, folder = Upload(destination), Path(resume)
         return _compare(folder, resumed_runs(folder), upload, compute, options)
-    upload = Upload(place)
+    upload = Upload(destination)
     plan = make_plan([_word(method) for method in methods], _tasks(benchmark), scenario, words)
     folder, jobs = begin_runs(plan, all_seeds, upload.folder, compute)
     return _compare(folder, jobs, upload, compute, options)

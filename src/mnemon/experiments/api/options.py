@@ -116,8 +116,8 @@ def make_options(
     report: bool = True,
 ) -> Options:
     """Return the options that a function was given; without a screen, with the one that there is."""
-    place = None if data is None else Path(data)
-    return Options(screen or pick_screen(quiet), workers, threads, on, device, place, tensorboard, report)
+    folder = None if data is None else Path(data)
+    return Options(screen or pick_screen(quiet), workers, threads, on, device, folder, tensorboard, report)
 
 
 def check_begun_by_user(command: str) -> None:

@@ -115,12 +115,12 @@ def run(
         screen, quiet, workers=workers, threads=threads, on=on, device=device, data=data,
         tensorboard=tensorboard, report=report,
     )  # fmt: skip
-    place = None if out is None else str(out)
+    destination = None if out is None else str(out)
     all_seeds = seeds_of(seed, seeds, options)
     if resume is not None:
-        options.check_resumed(place, seeds_given=seeds is not None or seed != 0)
+        options.check_resumed(destination, seeds_given=seeds is not None or seed != 0)
     given = None if preset is None else str(preset)
-    request = _Request(given, all_seeds, words_of(settings), place, None if resume is None else Path(resume))
+    request = _Request(given, all_seeds, words_of(settings), destination, None if resume is None else Path(resume))
     with distributed.crew(device) as processes:
         study = _run(request, options.led_by(processes), processes)
     single = seeds is None if resume is None else is_there(study.folder / RECORD)

@@ -84,17 +84,17 @@ def sweep(
     options = make_options(
         screen, quiet, workers=workers, threads=threads, on=on, device=device, data=data
     )  # fmt: skip
-    words, place = words_of(settings), None if out is None else str(out)
+    words, destination = words_of(settings), None if out is None else str(out)
     _check(options, trials=trials, minutes=minutes)
     if resume is not None:
-        options.check_resumed(place, seeds_given=False)
+        options.check_resumed(destination, seeds_given=False)
         _check_resumed(options, bool(space or words or study or seed is not None))
     if study is not None and storage is None:
         named, url = options.screen.option("study"), options.screen.option("storage")
         raise UsageError(f"{named} names a study in a database: give its URL by {url}, or leave out {named}.")
     options.check_seeds([seed or 0])
     what = space if space is None or isinstance(space, Mapping) else str(space)
-    compute, upload = options.compute(), Upload(place)
+    compute, upload = options.compute(), Upload(destination)
     folder = None if resume is None else Path(resume)
     request = SweepRequest(what, tuple(words), upload.folder, folder, trials, seed, storage, study)
     return _sweep(request, minutes, upload, compute, options)
